@@ -13,9 +13,9 @@ from partita_client.exit_codes import ExitCode
 def main() -> None:
     result = run_words(sys.argv[1:], has_store=False)
     if isinstance(result, StoreCommand):
-        name = " ".join(["partita", *result.words[:2]])
-        note(f"error: `{name}` works beside the store, and this is the client alone")
-        note("next: pip install partita, or partita --help for what the client has")
+        name = " ".join(["partita", *(result.words[:2] or ["admin"])])
+        note(f"error: `{name}` is no command of the client, and the client alone is installed")
+        note("next: partita --help; for what works beside the store: pip install partita")
         sys.exit(ExitCode.USAGE)
     sys.exit(result)
 

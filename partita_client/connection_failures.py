@@ -10,11 +10,14 @@ from typing import Final
 
 from partita_client import conf
 from partita_client.addresses import ServerAddress, proxy_for
-from partita_client.errors import NoConnection, NotPartita
+from partita_client.errors import NoConnection, NoTls, NotPartita, UnknownHost
 
-AWAY: Final = (502, 503, 504)  # of a proxy, for a server that does not answer
+AWAY: Final = (502, 503, 504)  # the server gave no answer: asked again at once, unlike after a 429
 _TUNNEL_REFUSED: Final = re.compile(r"Tunnel connection failed: (\d{3}) ?(.{0,200})")
 _CUTS: Final = (http.client.IncompleteRead, http.client.RemoteDisconnected)
+_TLS_CUTS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_UNKNOWN_NAMES: Final = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+_ALERT: Final = "_ALERT_"  # in the reasons of OpenSSL: the other side speaks TLS
 
 
 def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | NotPartita:
@@ -31,9 +34,7 @@ def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | 
         )
     if refusal := _TUNNEL_REFUSED.match(str(error)):
         return _explain_tunnel(int(refusal[1]), refusal[2], address)
-    words, advice = _describe(error, address)
-    is_permanent = isinstance(error, ssl.SSLCertVerificationError)
-    return NoConnection(words.format(url=url), advice=advice, is_permanent=is_permanent)
+    return _explain_connection(error, address)
 
 
 def _explain_tunnel(status: int, reason: str, address: ServerAddress) -> NoConnection | NotPartita:
@@ -48,20 +49,63 @@ def _explain_tunnel(status: int, reason: str, address: ServerAddress) -> NoConne
     return NotPartita(words, advice=advice, status=status)
 
 
-def _describe(error: Exception, address: ServerAddress) -> tuple[str, str]:
+def _explain_connection(error: Exception, address: ServerAddress) -> NoConnection:
+    url = address.url
     match error:
         case ssl.SSLCertVerificationError():
-            words = f"the certificate of {{url}} cannot be verified: {error.verify_message}"
-            advice = "a private authority: --ca-file FILE, or PARTITA_CA_FILE"
-        case ssl.SSLError():
-            words, advice = "{url} does not speak TLS", f"try http://{address.host_and_port}"
+            return NoConnection(
+                f"the certificate of {url} cannot be verified: {error.verify_message}",
+                advice="a private authority: --ca-file FILE, or PARTITA_CA_FILE",
+                is_permanent=True,
+            )
+        case ssl.SSLError() if not isinstance(error, _TLS_CUTS):
+            return _explain_tls(error.reason or "", address)
         case socket.gaierror():
-            words = f"there is no host {address.host} ({error.strerror})"
-            advice = "check the address"
+            return _explain_lookup(error, address)
         case TimeoutError():
-            words, advice = "{url} does not answer in time", "partita doctor"
+            words, advice = _name_way(address, "partita doctor")
+            return NoConnection(f"{url}{words} does not answer in time", advice=advice)
         case _:
-            cause = getattr(error, "strerror", None) or "it was cut"
-            words = f"no connection to {{url}}: {cause}"
-            advice = "is it running there? On this machine: partita up"
-    return words, advice
+            cause = None if isinstance(error, _TLS_CUTS) else getattr(error, "strerror", None)
+            words, advice = _name_way(address, "is it running there? On this machine: partita up")
+            return NoConnection(
+                f"no connection to {url}{words}: {cause or 'it was cut'}", advice=advice
+            )
+
+
+def _name_way(address: ServerAddress, advice: str) -> tuple[str, str]:
+    """Return which proxy is on the way, and what to do next: the given advice without one."""
+    proxy = proxy_for(address, conf.environment())
+    if proxy is None:
+        return "", advice
+    way = f" through {proxy.host}:{proxy.port}, the proxy of {proxy.variable}"
+    return way, f"check {proxy.variable}, or go without: no_proxy={address.host}"
+
+
+def _explain_tls(reason: str, address: ServerAddress) -> NoTls:
+    """Return what a failed handshake means; the reason is a word of OpenSSL."""
+    if _ALERT in reason:
+        why = reason.partition(_ALERT)[2].replace("_", " ").lower()
+        return NoTls(
+            f"{address.url} refuses a TLS connection: {why}",
+            advice="check host and port of the address, and the TLS versions of both sides",
+        )
+    return NoTls(
+        f"{address.url} does not speak TLS",
+        advice=f"check scheme and port; without TLS it is http://{address.host_and_port}",
+    )
+
+
+def _explain_lookup(error: socket.gaierror, address: ServerAddress) -> NoConnection:
+    proxy = proxy_for(address, conf.environment())
+    host = f"{proxy.host}, the proxy of {proxy.variable}" if proxy else address.host
+    if error.errno in _UNKNOWN_NAMES:
+        what = proxy.variable if proxy else "the address"
+        return UnknownHost(
+            f"there is no host {host} ({error.strerror})",
+            advice=f"check the spelling of {what}, and the DNS of this machine",
+        )
+    return NoConnection(
+        f"the host {host} cannot be looked up: {error.strerror}",
+        advice="check the network and the DNS of this machine",
+    )

@@ -6,6 +6,8 @@ ClientError
 ├── NoServer            nothing says which server is meant
 ├── NotPartita          what answered is not a Partita server
 ├── NoConnection        no connection, or it was cut more often than was tried
+│   ├── UnknownHost     the name of the host is not known
+│   └── NoTls           there is a host, and no TLS as https needs it
 └── WaitTimeout         a wait or a watch took longer than was allowed
 
 Each says in `advice` what to do next, and in `exit_code` how a command ends.
@@ -62,6 +64,14 @@ class NoConnection(ClientError):
     """The server gives no answer, however often it was asked."""
 
     exit_code = ExitCode.UNAVAILABLE
+
+
+class UnknownHost(NoConnection):
+    """The name of the host, or of the proxy before it, is not known here."""
+
+
+class NoTls(NoConnection):
+    """What answers does not speak TLS, or none that this machine speaks."""
 
 
 class WaitTimeout(ClientError):

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from partita_client.errors import (
     ApiProblem,
-    ClientError,
     NoConnection,
     NotPartita,
     WaitTimeout,
 )
-from partita_client.patience import is_passing
+from partita_client.patience import FirstContact
 from partita_client.transport import HttpTransport, pause_s
 
 IDLE_S: Final = 45.0  # the server pings every 15 s
@@ -57,6 +56,7 @@ class ResumingStream:
     def frames(self) -> Iterator[StreamFrame]:
         """Yield records and gaps in order, and `end` last; raise ClientError, WaitTimeout."""
         last, failures, away_since = self.after, 0, 0.0
+        contact = FirstContact(has_answer=self.transport.has_answered)
         while True:
             reason: Exception = NoConnection(f"the server ended the stream {self.path}")
             try:
@@ -69,7 +69,10 @@ class ResumingStream:
                         yield frame
                         return
             except (ApiProblem, NoConnection, NotPartita) as error:
-                reason = require_passing(error)
+                contact.has_answer |= self.transport.has_answered
+                if not contact.may_pass(error):
+                    raise
+                reason = error
             away_since = away_since if failures else time.monotonic()
             failures += 1
             self._rest(failures, away_since, reason)
@@ -112,13 +115,6 @@ def _last_id(frame: StreamFrame, last: int) -> int:
         return int(frame.data["to" if frame.kind == "gap" else "id"])
     except (LookupError, TypeError, ValueError):
         raise NotPartita("the stream holds a record without an id") from None
-
-
-def require_passing(error: ClientError) -> ClientError:
-    """Return an error that may pass by itself; raise any other."""
-    if not is_passing(error):
-        raise error
-    return error
 
 
 def read_frames(answer: http.client.HTTPResponse) -> Iterator[StreamFrame]:

@@ -57,6 +57,7 @@ class HttpTransport:
     """One connection to one server, made when it is needed; for one thread.
 
     `new_token` is asked after a 401 for the token of now; the request is then made once more.
+    `has_answered`: the server, or a proxy before it, has answered anything.
     """
 
     url: str
@@ -65,6 +66,7 @@ class HttpTransport:
     timeout_s: float = 30.0
     new_token: Callable[[], str] | None = None
     address: ServerAddress = field(init=False)
+    has_answered: bool = field(default=False, init=False)
     _connection: http.client.HTTPConnection | None = field(default=None, init=False)
     _used_at: float = field(default=0.0, init=False)
     _context: ssl.SSLContext | None = field(default=None, init=False)
@@ -158,6 +160,7 @@ class HttpTransport:
         try:
             with other._errors_in_words():
                 response = other._begin("GET", path, query, None, headers, idle_s)
+                self.has_answered = True
                 if response.status not in (http.HTTPStatus.OK, http.HTTPStatus.PARTIAL_CONTENT):
                     content = _read_whole(response)
                     answer = HttpAnswer(
@@ -234,7 +237,9 @@ class HttpTransport:
         sent |= headers
         _require_header_values(sent)
         connection.request(method, prefix + place, body=content, headers=sent)
-        return connection.getresponse()
+        response = connection.getresponse()
+        self.has_answered = True
+        return response
 
     def _connect(self, timeout_s: float) -> tuple[http.client.HTTPConnection, str, dict[str, str]]:
         """Return the connection, what stands before the path, and headers for a proxy."""

@@ -12,7 +12,7 @@ from partita_client.ci.job_log import JobLog
 from partita_client.ci.outcome import CheckState
 from partita_client.ci.own_remarks import RemarkSearch
 from partita_client.ci.plain_text import cut_text, plain_line
-from partita_client.ci.report_text import Run, comment_text
+from partita_client.ci.report_text import Run, comment_links, comment_text
 from partita_client.ci.web_api import WebAnswer, WebApi
 from partita_client.errors import BadConfiguration
 
@@ -39,13 +39,12 @@ class GitHubChecks:
         if self.has_status:
             self._write_status(state, sentence, page or self.job.page)
         if self.has_comment:
-            links = f"[run]({page or self.job.page}) · [job]({self.job.page})"
             text = comment_text(
                 check=self.check,
                 state=state,
                 sentence=sentence,
                 run=run,
-                links=f"Commit {self.commit} · {links}",
+                links=comment_links(self.commit, page=page, job_page=self.job.page),
             )
             for pull in list(self._pulls()):
                 self._write_comment(pull, text)

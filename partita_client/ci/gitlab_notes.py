@@ -15,7 +15,7 @@ from partita_client.ci.job import CiJob
 from partita_client.ci.job_log import JobLog
 from partita_client.ci.outcome import CheckState
 from partita_client.ci.own_remarks import RemarkSearch
-from partita_client.ci.report_text import Run, comment_text
+from partita_client.ci.report_text import Run, comment_links, comment_text
 from partita_client.ci.web_api import WebAnswer, WebApi
 from partita_client.errors import BadConfiguration
 
@@ -33,13 +33,12 @@ class GitLabNotes:
 
     def tell(self, state: CheckState, sentence: str, run: Run, page: str) -> None:
         """Edit or write the note."""
-        links = f"[run]({page or self.job.page}) · [job]({self.job.page})"
         text = comment_text(
             check=self.check,
             state=state,
             sentence=sentence,
             run=run,
-            links=f"Commit {self.job.commit} · {links}",
+            links=comment_links(self.job.commit, page=page, job_page=self.job.page),
         )
         for request in list(self._merge_requests()):
             self._write_note(request, text)

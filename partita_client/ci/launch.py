@@ -36,7 +36,7 @@ from partita_client.ci.web_api import require_https
 from partita_client.client import ENDED, Client
 from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NotPartita
 from partita_client.exit_codes import CiExitCode
-from partita_client.patience import wait_for_answer
+from partita_client.patience import FirstContact, wait_for_answer
 from partita_client.server_choice import ServerChoice
 
 _WRONG_USE: Final = (400, 404, 422)
@@ -80,6 +80,7 @@ class CiLaunch:
     output: JobLog
     choose: Callable[[], ServerChoice]
     _choice: ServerChoice | None = field(default=None, init=False)
+    _contact: FirstContact = field(default_factory=FirstContact, init=False)
     _session: JobSession | None = field(default=None, init=False)
     _run_id: str = field(default="", init=False)
     _details: Run | None = field(default=None, init=False)
@@ -215,6 +216,7 @@ class CiLaunch:
                 ask,
                 until=self._patient_until if until is None else until,
                 on_away=lambda why: self.output.line(f"Waiting for {url}: {plain_line(why)}"),
+                contact=self._contact,
             )
         except ApiProblem as error:
             error.detail = f"{url} {what} ({error.status}): {error.detail}"

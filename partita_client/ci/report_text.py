@@ -86,6 +86,11 @@ def comment_text(*, check: str, state: CheckState, sentence: str, run: Run, link
     return f"{head}\n\n{_quote(sentence, run, _COMMENT_CHARACTERS)}\n\n{links}"
 
 
+def comment_links(commit: str, *, page: str, job_page: str) -> str:
+    """Return the last line of a comment; `page` of the run is empty before there is one."""
+    return f"Commit {commit} · [run]({page or job_page}) · [job]({job_page})"
+
+
 def comment_mark(check: str) -> str:
     return f"<!-- {check} -->"
 

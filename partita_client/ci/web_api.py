@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from partita_client.addresses import parse_address
 from partita_client.errors import BadConfiguration, NoConnection, NotPartita
+from partita_client.patience import is_absence
 from partita_client.transport import HttpTransport, pause_s
 
 _TRIES: Final = 4
 _ALL_S: Final = 40.0
 _ONE_S: Final = 20.0
-_ABSENT: Final = (408, 429, 500, 502, 503, 504)
 _MESSAGE_CHARACTERS: Final = 300
 
 
@@ -86,7 +86,7 @@ class WebApi:
             status=answer.status,
             document=document,
             message=message,
-            may_pass=answer.status in _ABSENT,
+            may_pass=is_absence(answer.status),
         )
 
     def close(self) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,9 +28,6 @@ _PATIENCE_S: Final = 300.0
 
 def launch_in_ci(session: CommandSession) -> int:
     """Launch, wait and report as a CI job; return 0 to 3, whatever happens."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # no letter may end a job
-            stream.reconfigure(errors="backslashreplace")
     job = read_job()
     launch = CiLaunch(
         request=_request_of(session.options, job),

@@ -9,10 +9,10 @@ from typing import Any, Final
 from partita_client.client import Client
 from partita_client.command.output import note, printable
 from partita_client.errors import ApiProblem, ClientError, NoConnection, NotPartita, WaitTimeout
+from partita_client.patience import is_passing
 from partita_client.release import VERSION
 
 _SLOWER_S: Final = 5  # RFC 8628, 3.5
-_AWAY: Final = (500, 502, 503, 504)
 _LONGEST_WAIT_S: Final = 3600
 _SHORTEST_INTERVAL_S: Final = 1.0
 _LONGEST_INTERVAL_S: Final = 60.0
@@ -46,15 +46,15 @@ def confirm_device(client: Client) -> Any:
 
 def _next_interval(error: ClientError, interval: float) -> float:
     """Return how long to wait before the next question; raise what ends the sign-in."""
-    if not isinstance(error, ApiProblem) or error.status in _AWAY:
-        return _interval_of(interval + _SLOWER_S)
-    if error.code == "authorization_pending":
+    code = error.code if isinstance(error, ApiProblem) else ""
+    if code == "authorization_pending":
         return interval
-    if error.code in ("slow_down", "rate_limited"):
-        return max(interval + _SLOWER_S, _interval_of(error.document.get("interval")))
-    if error.code == "access_denied":
+    if code == "slow_down" or is_passing(error):
+        wanted = error.document.get("interval") if isinstance(error, ApiProblem) else None
+        return max(_interval_of(interval + _SLOWER_S), _interval_of(wanted))
+    if code == "access_denied":
         raise ClientError("the sign-in was denied on the page") from None
-    if error.code == "expired_token":
+    if code == "expired_token":
         raise WaitTimeout("the code has expired", advice="try again: partita login URL") from None
     raise error
 

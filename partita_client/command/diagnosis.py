@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from partita_client.client import Client
-from partita_client.command.output import ListColumn, note, printable, show_list
+from partita_client.command.output import ListColumn, note, printable_lines, show_list
 from partita_client.command.parser import CommandNoun, CommandSession, CommandVerb
 from partita_client.errors import ApiProblem, ClientError
 from partita_client.exit_codes import ExitCode
@@ -53,7 +53,7 @@ def examine(session: CommandSession) -> int:
     show_list("checks", documents, CHECK_COLUMNS, session.form, key="check")
     for each in parts:
         if each.advice and session.is_for_people:
-            note(f"next, for {each.name}: {printable(each.advice)}")
+            note(f"next, for {each.name}: {printable_lines(each.advice)}")
     worst = {each.state for each in parts}
     if "not_ready" not in worst:
         return ExitCode.OK

@@ -11,6 +11,7 @@ from typing import Any, Final
 from partita_client.command.output import (
     ListColumn,
     age_of,
+    note,
     printable,
     say,
     show_document,
@@ -91,6 +92,8 @@ def show_state(session: CommandSession) -> int:
         show_document(state, session.form)
         return ExitCode.OK
     show_list("records", state["records"], RECORD_COLUMNS, session.form, key="key")
+    if session.is_for_people and not (state["records"] or state["counters"]):
+        note("no records and no counters in this space yet")
     if session.is_for_people and state["counters"]:
         say("")
         show_list("counters", state["counters"], COUNTER_COLUMNS, session.form, key="operationId")
@@ -108,10 +111,8 @@ def _change_state(session: CommandSession, space: SuiteMocks) -> int:
     record = space.set_fields(options.key, fields, unset=options.unset, surface=options.surface)
     if session.is_for_people:
         say(printable(f"{record['key']}  {_fields(record)}  version {record['version']}"))
-    elif session.form == "name":
-        say(printable(record["key"]))
     else:
-        show_document(record, session.form)
+        show_document(record, session.form, name=record["key"])
     return ExitCode.OK
 
 

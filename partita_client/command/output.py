@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from partita_client import conf
+from partita_client.command.standard_streams import has_all_letters
 from partita_client.command.yaml_text import yaml_text
 from partita_client.unprintable import UNPRINTABLE
 
@@ -92,14 +93,18 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
-def show_document(document: Any, form: str) -> None:
-    """Print a document for programs in one of the formats `json`, `yaml` and `ndjson`."""
-    if form == "yaml":
+def show_document(document: Any, form: str, *, name: str = "") -> None:
+    """Print a document for programs in one of the formats `json`, `yaml` and `ndjson`.
+
+    With the format `name` print that of what the document describes.
+    """
+    if form == "name":
+        say(printable(name))
+    elif form == "yaml":
         sys.stdout.write(yaml_text(document))
-    elif form == "ndjson":
-        say(json.dumps(document, ensure_ascii=False))
     else:
-        say(json.dumps(document, ensure_ascii=False, indent=2))
+        indent = None if form == "ndjson" else 2
+        say(json.dumps(document, ensure_ascii=not has_all_letters(), indent=indent))
 
 
 def show_list(

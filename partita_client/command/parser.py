@@ -218,15 +218,18 @@ class CommandLine(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         known = [each for action in self._actions for each in action.option_strings]
         wrong = re.findall(r"(?<![\w-])--?[a-z][\w-]*", message.partition(":")[2])
-        hints = [
-            f"did you mean {close[0]}?"
-            for word in wrong
-            if (close := closest_names(word, known)) and word not in known
-        ]
+        hints = filter(None, (hint_at(word, known) for word in wrong if word not in known))
         self.print_usage(_Stderr())
-        note(f"error: {message}" + (f"; {hints[0]}" if hints else ""))
+        note(f"error: {message}{next(hints, '')}")
         note(f"next: {self.prog} --help")
         raise SystemExit(USAGE)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is no choice, as argparse does, and name the one that was meant."""
+        if action.choices is not None and value not in action.choices:
+            known = [str(each) for each in action.choices]
+            words = f"{value!r}: choose from {', '.join(known)}{hint_at(str(value), known)}"
+            raise argparse.ArgumentError(action, words)
 
 
 class _HelpText(argparse.RawDescriptionHelpFormatter):
@@ -297,11 +300,21 @@ def nearest_name(word: str, known: Sequence[str]) -> str:
     return close[0] if close else ""
 
 
-def closest_names(word: str, known: Sequence[str]) -> Sequence[str]:
+def closest_names(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> Sequence[str]:
     """Return the name that is spelled most alike, nothing if none is."""
     import difflib  # for mistakes alone
 
-    return difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
+
+
+def hint_at(word: str, known: Sequence[str]) -> str:
+    """Return what ends a sentence about a wrong word: the name that was most likely meant.
+
+    Case and dashes count for nothing: they make short names alike, or unlike.
+    """
+    names = {each.lower().strip("-"): each for each in known}
+    close = closest_names(word.lower().strip("-"), list(names), cutoff=0.65)
+    return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 # types of arguments
@@ -309,7 +322,7 @@ def closest_names(word: str, known: Sequence[str]) -> Sequence[str]:
 
 def run_id_of(text: str) -> str:
     """Return a run's id, also from the address of its page."""
-    name = urlsplit(text).path.rstrip("/").rpartition("/")[2]
+    name = urlsplit(text.strip()).path.rstrip("/").rpartition("/")[2]
     if not name:
         raise ArgumentTypeError(f"{text!r}: expected a run, such as run-0123456789ab")
     return name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-import os
 import sys
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -18,10 +17,12 @@ from partita_client.command.parser import (
     CommandNoun,
     CommandSession,
     CommandVerb,
+    closest_names,
     nearest_name,
     parse_verb,
     show_error,
 )
+from partita_client.command.standard_streams import discard_output, prepare_streams
 from partita_client.errors import ApiProblem, ClientError, NotPartita
 from partita_client.exit_codes import ExitCode
 from partita_client.release import VERSION
@@ -30,6 +31,7 @@ _HELP: Final = ("help", "--help", "-h")
 _VERSION: Final = ("--version", "-V")
 _MISSING_MAX: Final = 200
 _BROKEN_PIPE: Final = 141
+_MORE_LETTERS: Final = 3  # no misspelling: `run_worker` is not `worker`
 # noun → the module and the name of its CommandNoun; each is loaded when it is typed
 NOUNS: Final = {
     "run": "runs:NOUN",
@@ -54,20 +56,22 @@ usage: partita COMMAND …
 
 Launch packaged test environments, on this machine or on a server.
 
-  partita up                                    start Partita here, with the suite hello
-  partita login https://partita.example.com     or use a server
-  partita suite list                            what can be launched
-  partita run launch shop --watch               launch it and see it live
-  partita run why run-0123456789ab              what failed, why, and what changed
-  partita run list --status failed              also: logs, rerun, cancel, download, open, …
-  partita doctor                                is the server well, and am I signed in?
+  partita up                           start Partita here, with the suite hello
+  partita login partita.example.com    or use a server
+  partita suite list                   what can be launched
+  partita run launch shop --watch      launch it and see it live
+  partita run why run-0123456789ab     what failed, why, and what changed
+  partita run list --status failed     also: logs, rerun, cancel, download, …
+  partita doctor                       is the server well, and am I signed in?
 
-commands: run, suite, profile, environment, catalog, mock, settings, worker, sync, login,
-  context, whoami, doctor, completion, …; `partita COMMAND --help` has options and examples, and
-  `partita admin` lists what works beside the store"""
+commands: run, suite, profile, environment, catalog, mock, settings, worker,
+  sync, login, context, whoami, doctor, completion, …; `partita COMMAND --help`
+  has options and examples, `partita admin` lists what works beside the store"""
 _MISTAKES: Final = {
     **dict.fromkeys(("launch", "start", "exec"), "partita run launch SUITE --watch"),
     **dict.fromkeys(("list", "ls", "ps", "status", "runs", "executions"), "partita run list"),
+    **dict.fromkeys(("get", "describe", "show"), "partita run show RUN, or partita run list"),
+    **dict.fromkeys(("use", "switch"), "partita context use NAME"),
     **dict.fromkeys(("logs", "log", "tail"), "partita run logs RUN -f"),
     **dict.fromkeys(("why", "explain"), "partita run why RUN"),
     **dict.fromkeys(("rerun", "retry"), "partita run rerun RUN --failed"),
@@ -80,6 +84,7 @@ _MISTAKES: Final = {
     **dict.fromkeys(("config", "contexts", "ctx"), "partita context list"),
     **dict.fromkeys(("search", "pull"), "partita catalog search TEXT, or partita suite pull REF"),
     **dict.fromkeys(("workers", "runners", "agents", "agent", "nodes"), "partita worker list"),
+    "-v": "partita --version",
     "shell": "partita run shell RUN STEP (Django's own: partita admin shell)",
     **dict.fromkeys(("mocks",), "partita mock state SUITE, or partita mock journal SUITE"),
     **dict.fromkeys(("registry", "registries"), "partita settings registries test"),
@@ -95,15 +100,23 @@ def run_words(words: Sequence[str], *, has_store: bool = True) -> int | StoreCom
 
     `has_store`: whether that half is installed, to which verbs of both go without a server.
     """
+    prepare_streams()
     try:
-        return _run(words, has_store=has_store)
+        try:
+            return _run(words, has_store=has_store)
+        finally:
+            sys.stdout.flush()  # what cannot be written is said here, and not at the exit
     except ClientError as error:
         return show_error(error)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # `… | head` has read enough; nothing more may be written at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # `… | head` has read enough
+        discard_output()
         return _BROKEN_PIPE
+    except OSError as error:  # a full disk
+        discard_output()
+        note(f"error: {error.filename or 'the output cannot be written'}: {error.strerror}")
+        return ExitCode.ERROR
 
 
 def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
@@ -141,12 +154,31 @@ def _help(words: Sequence[str]) -> int | StoreCommand:
 
 
 def _leave(words: Sequence[str]) -> int | StoreCommand:
-    """Leave a command to the other half, unless it is one of the usual mistakes."""
-    if meant := _MISTAKES.get(words[0]):
-        note(f"error: there is no command {words[0]!r}")
+    """Leave a command to the other half, unless it is a mistake."""
+    word = words[0]
+    if meant := _MISTAKES.get(word):
+        note(f"error: there is no command {word!r}")
         note(f"next: {meant}")
         return ExitCode.USAGE
+    if word.startswith("-"):
+        return _refuse_word("option", word, ("--help", "--version"))
+    if close := nearest_noun(word):
+        return _refuse_word("command", word, (close,))
     return StoreCommand(words=words)
+
+
+def nearest_noun(word: str) -> str:
+    """Return the noun that was most likely meant, empty where it may be another command."""
+    close = closest_names(word.lower(), list(NOUNS), cutoff=0.7)
+    return next((name for name in close if abs(len(name) - len(word)) < _MORE_LETTERS), "")
+
+
+def _refuse_word(kind: str, word: str, known: Sequence[str]) -> int:
+    close = closest_names(word.lower(), known)
+    hint = f"; did you mean `partita {close[0]}`?" if close else ""
+    note(f"error: there is no {kind} {word!r}{hint}")
+    note("next: partita --help")
+    return ExitCode.USAGE
 
 
 def _run_noun(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
@@ -189,7 +221,6 @@ def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int
             raise  # a mistake of the client itself
         raise _other_shape(session.asked_url, error) from error
     else:
-        sys.stdout.flush()
         return code
     finally:
         session.close()

@@ -60,11 +60,8 @@ def _add_suite(parser: Any) -> None:
 
 def show_suite(session: CommandSession) -> int:
     suite = session.client.suite(session.options.suite)
-    if session.form == "name":
-        say(printable(suite["id"]))
-        return ExitCode.OK
     if not session.is_for_people:
-        show_document(suite, session.form)
+        show_document(suite, session.form, name=suite["id"])
         return ExitCode.OK
     return print_suite(suite)
 
@@ -219,7 +216,7 @@ def show_environment(session: CommandSession) -> int:
             advice="partita environment list",
         )
     if not session.is_for_people:
-        show_document(each, session.form)
+        show_document(each, session.form, name=each["sandboxId"])
         return ExitCode.OK
     who = f"{each['suite']} of {each['owner']}"
     say(printable(f"{each['sandboxId']}  {each['status']}  {who}"))

@@ -108,6 +108,8 @@ def launch_run(session: CommandSession) -> int:
         return int(ci_launch.launch_in_ci(session))
     _require_watch(options)
     require_group(options)
+    if not options.suite.strip():
+        raise BadConfiguration("no suite is named", advice="`partita suite list` shows the suites")
     run = session.client.launch(
         options.suite, idempotency_key=options.idempotency_key, **launch_body(options)
     )
@@ -149,7 +151,7 @@ def rerun_run(session: CommandSession) -> int:
     }
     plan = session.client.plan_rerun(options.run, **body)
     if options.dry_run and not session.is_for_people:
-        show_document(plan, session.form)
+        show_document(plan, session.form, name=options.run)
         return ExitCode.OK
     write = say if options.dry_run else note  # stdout has the run's id
     for line in plan_lines(plan):
@@ -238,13 +240,11 @@ def _queue_words(run: RunReport) -> str:
 
 
 def _show_run(session: CommandSession, run: RunReport) -> None:
-    if session.form == "name":
-        say(printable(run["id"]))
-    elif session.is_for_people:
+    if session.is_for_people:
         for line in run_lines(run):
             say(line)
     else:
-        show_document(run, session.form)
+        show_document(run, session.form, name=run["id"])
 
 
 def _goes_on(run_id: str) -> str:
@@ -268,10 +268,8 @@ def cancel_run(session: CommandSession) -> int:
     run = session.client.cancel(session.options.run, reason=session.options.reason)
     if session.is_for_people:
         say(printable(f"{run['id']}: {run['status']}"))
-    elif session.form == "name":
-        say(printable(run["id"]))
     else:
-        show_document(run, session.form)
+        show_document(run, session.form, name=run["id"])
     return ExitCode.OK
 
 
@@ -295,7 +293,7 @@ def keep_run(session: CommandSession) -> int:
     if session.is_for_people:
         say(text)
     else:
-        show_document(body, session.form)
+        show_document(body, session.form, name=run_id)
     return ExitCode.OK
 
 

@@ -15,7 +15,7 @@ from partita_client.command.output import (
     show_document,
     show_list,
 )
-from partita_client.command.parser import CommandSession, CommandVerb, add_run, limit
+from partita_client.command.parser import CommandSession, CommandVerb, add_run, hint_at, limit
 from partita_client.command.run_views import (
     attempt_lines,
     exit_code_of,
@@ -30,6 +30,7 @@ from partita_client.errors import ApiProblem
 from partita_client.exit_codes import ExitCode
 
 STATUSES: Final = ("Queued", "Booting", "Healthy", "Failed", "Canceling", "Canceled")
+_NO_FILES: Final = "the steps of this run exported no files"
 _OTHER_WORDS: Final = {
     **dict.fromkeys(("running", "active", "live"), "Booting"),
     **dict.fromkeys(("green", "passed", "success", "succeeded"), "Healthy"),
@@ -71,7 +72,8 @@ def statuses(text: str) -> list[str]:
     known = {status.lower(): status for status in STATUSES} | _OTHER_WORDS
     names = [name.strip() for name in text.split(",") if name.strip()]
     if unknown := [name for name in names if name.lower() not in known]:
-        raise ArgumentTypeError(f"{unknown[0]!r}: expected one of {', '.join(STATUSES)}")
+        hint = hint_at(unknown[0], [*_OTHER_WORDS, *STATUSES])
+        raise ArgumentTypeError(f"{unknown[0]!r}: expected one of {', '.join(STATUSES)}{hint}")
     return [known[name.lower()] for name in names]
 
 
@@ -89,7 +91,12 @@ def list_runs(session: CommandSession) -> int:
     )
     show_list("executions", runs, RUN_COLUMNS, session.form, key="id")
     if not runs and session.is_for_people:
-        note("no runs yet; next: partita suite list, then partita run launch SUITE --watch")
+        is_filtered = options.status or options.suite or options.search
+        note(
+            "no run is like that; next: partita run list"
+            if is_filtered
+            else "no runs yet; next: partita suite list, then partita run launch SUITE --watch"
+        )
     return ExitCode.OK
 
 
@@ -114,10 +121,9 @@ def show_run(session: CommandSession) -> int:
     options, client = session.options, session.client
     run = client.run(options.run)
     found = client.since_green(options.run) if options.since_green else None
-    if session.form == "name":
-        say(printable(run["id"]))
-    elif not session.is_for_people:
-        show_document({**run, "sinceGreen": found} if found else run, session.form)
+    if not session.is_for_people:
+        document = {**run, "sinceGreen": found} if found else run
+        show_document(document, session.form, name=run["id"])
     else:
         say(head_line(run))
         lines = [*run_lines(run, every_step=options.all)]
@@ -138,10 +144,8 @@ def explain_run(session: CommandSession) -> int:
     """Print the verdict, and of a failed run what differs from the last healthy one."""
     run_id = session.options.run
     run = session.client.run(run_id, parts=("verdict", "steps"))
-    if session.form == "name":
-        say(printable(run["id"]))
-    elif not session.is_for_people:
-        show_document(run["verdict"], session.form)
+    if not session.is_for_people:
+        show_document(run["verdict"], session.form, name=run["id"])
     else:
         for line in failure_lines(run["verdict"]):
             say(line)
@@ -173,7 +177,7 @@ def show_artifacts(session: CommandSession) -> int:
     found = session.client.artifacts(session.options.run)
     show_list("artifacts", found, FILE_COLUMNS, session.form, key="id")
     if not found and session.is_for_people:
-        note("the steps of this run exported no files")
+        note(_NO_FILES)
     return ExitCode.OK
 
 
@@ -211,6 +215,8 @@ def _download_all(session: CommandSession, run_id: str, folder: Path, *, only: s
         (files if is_there else lost).append(str(target))
     if not session.is_for_people and session.form != "name":
         show_document({"files": files, "lost": lost}, session.form)
+    if not wanted and session.is_for_people:
+        note(_NO_FILES)
     for name in lost:
         note(f"{printable(name)}: gone from the storage of artifacts")
     return ExitCode.ERROR if lost else ExitCode.OK

@@ -23,8 +23,8 @@ Open a shell in a service that runs, or in any step of a run whose environment i
 (`partita run launch … --keep 30m`): a step that has ended opens as a copy, with the files that it
 left. {_SECRETS}
 Keys go to the program, Ctrl-C as well; `~.` at the beginning of a line leaves. Input may be a
-pipe. After a cut of the connection it goes on within 60 s. The exit code is that of the program,
-129 or 143 where SIGHUP or SIGTERM ended the command."""
+pipe. After a cut of the connection it goes on within 60 s; meanwhile `~.` and Ctrl-C leave. The
+exit code is that of the program, 129 or 143 where SIGHUP or SIGTERM ended the command."""
 
 
 def _add_shell(parser: Any) -> None:
@@ -64,27 +64,48 @@ def enter_step(session: CommandSession) -> int:
     )
     if terminal.is_typed:
         note(f"{_SECRETS} ~. leaves.")
+    passing = sessions.TerminalSession(client=session.client, terminal=terminal, shell=shell)
     try:
-        ended = sessions.TerminalSession(
-            client=session.client, terminal=terminal, shell=shell
-        ).run()
-    except terminals.HungUp as hung_up:
-        with suppress(OSError):  # the terminal may be gone
-            note(f"ended by {hung_up.signal_name}; the shell ends too")
-        return int(hung_up.exit_code)
-    finally:
+        ended = passing.run()
+    except ClientError:
         _end_shell(session.client, shell)
+        raise
+    except terminals.HungUp as hung_up:
+        end = _leave_shell(session.client, passing)
+        with suppress(OSError):  # the terminal may be gone
+            note(f"ended by {hung_up.signal_name}: {end}")
+        return int(hung_up.exit_code)
+    except KeyboardInterrupt:
+        note(f"left: {_leave_shell(session.client, passing)}")
+        raise
     if ended is None:
-        note("left: the shell has ended")
+        note(f"left: {_leave_shell(session.client, passing)}")
         return ExitCode.OK
     return report_end(ended)
 
 
-def _end_shell(client: Client, shell: RunShell) -> None:
-    """End a shell if the server answers soon: without a connection it ends after 60 s."""
+def _leave_shell(client: Client, passing: Any) -> str:
+    """End the shell that is left, and return what becomes of it.
+
+    A server that is away is not asked: who leaves then need not wait for it.
+    """
+    if passing.is_connected and _end_shell(client, passing.shell):
+        return "the shell has ended"
+    place = f"{passing.shell['executionId']} {passing.shell['stepId']}"
+    return (
+        "the server is away, and ends the shell after a minute without a connection; "
+        f"open another one: partita run shell {printable(place)}"
+    )
+
+
+def _end_shell(client: Client, shell: RunShell) -> bool:
+    """End a shell; return whether the server did so soon. It ends by itself within a minute."""
     client.transport.limit_time(_LEAVING_S)
-    with suppress(ClientError):
+    try:
         client.end_shell(shell["executionId"], shell["shellId"], repeats=False)
+    except ClientError:
+        return False
+    return True
 
 
 def _program_of(words: list[str]) -> list[str]:

@@ -212,10 +212,11 @@ def _add_name(parser: Any) -> None:
 
 def show_person(session: CommandSession) -> int:
     who, choice = session.client.me(), session.choice
-    if not session.is_for_people:
-        show_document({**who, "server": choice.url, "context": choice.context}, session.form)
-        return ExitCode.OK
     user = who["user"]
+    if not session.is_for_people:
+        document = {**who, "server": choice.url, "context": choice.context}
+        show_document(document, session.form, name=user["email"])
+        return ExitCode.OK
     admin = ", administrator of the installation" if user["isAdmin"] else ""
     say(f"{printable(user['fullName'])} <{printable(user['email'])}>{admin}")
     say(f"{who['role']} in {printable(who['workspace']['name'])}")
@@ -276,7 +277,7 @@ def show_context(session: CommandSession) -> int:
         if not has_token:
             note(f"there is no token for it: partita login {choice.url}")
     else:
-        show_document(document, session.form)
+        show_document(document, session.form, name=choice.context or choice.url)
     return ExitCode.OK
 
 

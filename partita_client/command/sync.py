@@ -36,7 +36,7 @@ from partita_client.command.sync_views import (
 from partita_client.errors import BadConfiguration
 from partita_client.event_stream import AWAY_S
 from partita_client.exit_codes import ExitCode
-from partita_client.patience import wait_for_answer
+from partita_client.patience import FirstContact, wait_for_answer
 from partita_client.sync_server import SyncClient, choose_sync_server, is_sync_server_named
 
 _POLL_S: Final = 1.0
@@ -171,11 +171,8 @@ def show_task(session: CommandSession) -> int:
 
 
 def _print_task(task: Any, session: CommandSession) -> None:
-    if session.form == "name":
-        say(printable(task["task_id"]))
-        return
     if not session.is_for_people:
-        show_document(task, session.form)
+        show_document(task, session.form, name=task["task_id"])
         return
     for line in task_lines(task):
         say(printable(line))
@@ -205,6 +202,7 @@ def watch_task(session: CommandSession) -> int:
     """Wait for the end of a task, telling each state on stderr; return 1 for a failed one."""
     task_id, known = session.options.task, ""
     deadline = time.monotonic() + session.options.timeout
+    contact = FirstContact()
     try:
         with _client_of(session) as client:
             while True:
@@ -212,6 +210,7 @@ def watch_task(session: CommandSession) -> int:
                     lambda: client.task(task_id),
                     until=min(deadline, time.monotonic() + AWAY_S),
                     on_away=lambda why: note(f"{printable(why)}; waiting for the orchestrator"),
+                    contact=contact,
                 )
                 if task.get("finished_at"):
                     break

@@ -122,6 +122,7 @@ UNWATCHED = {
     "apps/operations/lifespan.py": "prometheus_client's own listener survives its requests' errors",
     "apps/executions/services/run_outbox.py": "one nudge, which the next look makes up for",
     "partita_client/command/live_screen.py": "what it raises is raised at the next line",
+    "partita_client/command/terminal/background_call.py": "what it raises is raised at its end",
     "partita_client/command/live_view.py": "without it the table goes and the log goes on",
     "sync_stack/orchestrator/tasks.py": "sets an event when a worker's time to finish is over",
 }

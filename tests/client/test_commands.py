@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -135,6 +136,36 @@ def test_a_status_is_known_in_any_case(signed_in: FakePartita, type_in: Type):
     assert type_in("run", "list", "--status", "healthy", "-o", "name")[1] == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("run", "show", RUN), RUN),
+        (("run", "why", RUN), RUN),
+        (("run", "wait", RUN), RUN),
+        (("run", "keep", RUN, "--end"), RUN),
+        (("run", "rerun", RUN, "--dry-run"), RUN),
+        (("run", "cancel", RUN), RUN),
+        (("whoami",), "ada@example.org"),
+        (("context", "show"), None),
+        (("environment", "show", "demo-1"), "demo-1"),
+    ],
+)
+def test_each_verb_that_knows_names_prints_one(
+    signed_in: FakePartita, type_in: Type, words: tuple[str, ...], name: str | None
+):
+    environment = {"sandboxId": "demo-1", "suite": "demo", "owner": "ada", "status": "Running"}
+    signed_in.answers["GET /api/v1/sandboxes"] = lambda *_: (200, {"sandboxes": [environment]})
+    for route in ("POST %s/cancel", "POST %s/rerun", "DELETE %s/keep"):
+        signed_in.answers[route % f"/api/v1/executions/{RUN}"] = lambda *_: (
+            200,
+            {"id": RUN, "status": ""},
+        )
+
+    _, out, _ = type_in(*words, "-o", "name")
+
+    assert out == f"{name or signed_in.url}\n"
+
+
 def test_why_says_cause_cases_lines_changes_and_the_next_command(
     signed_in: FakePartita, type_in: Type
 ):
@@ -192,6 +223,17 @@ def test_a_server_without_runs_says_how_to_launch_one(signed_in: FakePartita, ty
     assert err == ("no runs yet; next: partita suite list, then partita run launch SUITE --watch\n")
 
 
+@pytest.mark.parametrize(
+    "words", [("--search", "two words"), ("--suite", "x"), ("--status", "red")]
+)
+def test_a_filter_that_finds_nothing_is_not_an_empty_server(
+    signed_in: FakePartita, type_in: Type, words: tuple[str, ...]
+):
+    signed_in.runs = []
+
+    assert type_in("run", "list", *words)[2] == "no run is like that; next: partita run list\n"
+
+
 def test_a_watch_shows_every_line_and_then_the_verdict(signed_in: FakePartita, type_in: Type):
     code, out, _ = type_in("run", "watch", RUN)
 
@@ -219,6 +261,29 @@ def test_a_server_that_is_away_when_the_log_has_ended_is_waited_for(
 
     assert (code, "Failed" in out) == (10, True)
     assert err.count("waiting for the server") == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "watch", RUN), ("run", "wait", RUN), ("sync", "watch", "1")]
+)
+def test_no_watch_waits_for_a_host_that_nobody_knows(
+    type_in: Type, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+):
+    def look_up(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setenv("PARTITA_URL", "https://partita.exmaple")
+    monkeypatch.setenv("PARTITA_SYNC_URL", "https://partita.exmaple")
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr("partita_client.patience.UNKNOWN_HOST_S", 0.05)
+    for module in ("transport", "patience"):
+        monkeypatch.setattr(f"partita_client.{module}.pause_s", lambda _failures: 0.01)
+
+    code, _, err = type_in(*words)
+
+    assert code == 6
+    assert "there is no host partita.exmaple (unknown)" in err
+    assert "next: check the spelling of the address" in err
 
 
 def test_a_watch_for_programs_has_one_document_on_stdout(signed_in: FakePartita, type_in: Type):
@@ -569,6 +634,17 @@ def test_login_by_a_code_goes_on_while_the_server_is_away(
 
     assert code == 0, err
     assert waited == [1, 6, 11, 16, 21]
+
+
+def test_login_by_a_code_ends_where_no_waiting_helps(fake: FakePartita, type_in: Type, monkeypatch):
+    monkeypatch.setattr("partita_client.command.device_sign_in.time.sleep", lambda _seconds: None)
+    device_server(fake)
+    fake.answers["POST /api/v1/auth/device/token"] = lambda *_: (403, b"<html>no entry")
+
+    code, _, err = type_in("login", fake.url, "--device")
+
+    assert (code, fake.count("POST /api/v1/auth/device/token")) == (6, 1)
+    assert "answered 403 without a problem document" in err
 
 
 @pytest.mark.parametrize(("given", "first"), [(0, 1), (-5, 1), (7, 7), (1e9, 60), ("x", 1)])

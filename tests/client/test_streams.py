@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from partita_client import ApiProblem, Client, NoConnection, NotPartita, WaitTimeout
+from partita_client.errors import UnknownHost
 from partita_client.event_stream import ResumingStream, read_frames
 from partita_client.transport import HttpTransport
 from tests.support.fake_partita import RUN, TOKEN, FakePartita, Relay, problem
@@ -123,6 +125,18 @@ def test_a_server_that_stays_away_is_given_up_and_named():
     assert len(told) == 1
 
 
+def test_a_host_that_nobody_knows_is_given_up_soon(monkeypatch: pytest.MonkeyPatch):
+    def look_up(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "why")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr("partita_client.patience.UNKNOWN_HOST_S", 0.05)
+    monkeypatch.setattr("partita_client.event_stream.pause_s", lambda _failures: 0.01)
+
+    with Client("https://partita.exmaple") as client, pytest.raises(UnknownHost, match="exmaple"):
+        client.wait(RUN, timeout_s=60)
+
+
 @pytest.mark.parametrize("name", ["shop", "shop-broken"])
 @pytest.mark.parametrize("kind", ["logs", "events"])
 def test_the_streams_of_a_real_run_are_read_whole(name: str, kind: str):
@@ -138,6 +152,8 @@ def test_the_streams_of_a_real_run_are_read_whole(name: str, kind: str):
 
 class Scripted:
     """In place of a connection: one text a connection, each of which then ends."""
+
+    has_answered = False
 
     def __init__(self, *texts: bytes) -> None:
         self.texts = list(texts)

@@ -1,4 +1,4 @@
-"""`run shell` between pipes and a WebSocket: a slow reader, an end of input, signals.
+"""`run shell` between pipes or a terminal and a WebSocket: slow readers, signals, absences.
 
 With a real server: tests/integration/test_shell_command.py.
 """
@@ -10,7 +10,9 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,9 +20,11 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection
 
-from partita_client import Client
+from partita_client import Client, websocket
 from partita_client.command.program import run_words
-from partita_client.command.terminal import terminal_session
+from partita_client.command.standard_streams import prepare_streams
+from partita_client.command.terminal import local_terminal, terminal_session
+from partita_client.command.terminal.background_call import BackgroundCall
 from partita_client.command.terminal.local_terminal import LocalTerminal
 from partita_client.command.terminal.terminal_session import TerminalSession
 from tests.client.test_websocket import peer
@@ -84,8 +88,8 @@ def use_pipes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
         yield use
 
 
-def run_session(port: int) -> tuple[Any, LocalTerminal]:
-    terminal = LocalTerminal()
+def run_session(port: int, terminal: LocalTerminal | None = None) -> tuple[Any, LocalTerminal]:
+    terminal = terminal or LocalTerminal()
     with Client(f"http://127.0.0.1:{port}", token=TOKEN) as client:
         ended = TerminalSession(client=client, terminal=terminal, shell=SHELL).run()
     return ended, terminal
@@ -130,9 +134,11 @@ def test_the_program_of_a_closed_input_gets_its_end(
     use_pipes()
     monkeypatch.setattr(sys, "stdin", None)
     shell = ServedShell(0)
+    prepare_streams()
 
     with peer(shell.talk) as port:
         ended, _ = run_session(port)
+    sys.stdin.close()
 
     assert ended == EXITED
     assert shell.typed == b"\x04"
@@ -142,7 +148,7 @@ def test_the_program_of_a_closed_input_gets_its_end(
 def test_a_signal_is_no_success(
     signed_in: FakePartita, capfd: Any, use_pipes: Callable[[], int], number: signal.Signals
 ):
-    """Nor does the command wait for a server that is away: the shell ends by itself."""
+    """Nor is a server asked that is away: the shell ends by itself."""
     use_pipes()
 
     def end_command(*_: Any) -> tuple[int, Any]:
@@ -155,5 +161,152 @@ def test_a_signal_is_no_success(
 
     assert run_words(["run", "shell", RUN, "api"]) == 128 + number
 
-    assert f"ended by {number.name}" in capfd.readouterr().err
-    assert signed_in.count(f"DELETE /api/v1/executions/{RUN}/shells/1") == 1
+    said = capfd.readouterr().err
+    assert f"ended by {number.name}: the server is away" in said
+    assert f"open another one: partita run shell {RUN} api" in said
+    assert signed_in.count(f"DELETE /api/v1/executions/{RUN}/shells/1") == 0
+
+
+class Person(LocalTerminal):
+    """A person at a terminal who types when a note has certain words, or at once for none."""
+
+    def __init__(self, side: int, types: dict[str, bytes]) -> None:
+        super().__init__()
+        self.side, self.types, self.notes, self.rung = side, types, list[str](), threading.Event()
+        self.has_typed = threading.Event()
+
+    def note(self, words: str) -> None:
+        self.notes.append(words)
+        self.read(words)
+
+    def read(self, words: str) -> None:
+        for said in [each for each in self.types if each in words]:
+            os.write(self.side, self.types.pop(said))
+            self.has_typed.set()
+
+    def wait(self, *words: Any, **more: Any) -> bytes:
+        self.read("")
+        return super().wait(*words, **more)
+
+    def ring(self) -> None:
+        self.rung.set()
+
+
+@pytest.fixture
+def seat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[str, bytes]], Person]]:
+    """Return what gives the command a terminal, and returns the person at it."""
+    side, other = os.openpty()
+    with os.fdopen(side, "wb"), os.fdopen(other, "r+b", buffering=0) as terminal:
+
+        def sit(types: dict[str, bytes]) -> Person:
+            monkeypatch.setattr(sys, "stdin", terminal)
+            monkeypatch.setattr(sys, "stdout", terminal)
+            return Person(side, types)
+
+        yield sit
+
+
+Seat = Callable[[dict[str, bytes]], Person]
+
+
+class ShellWithCut:
+    """Cuts its first connection, and lets nobody in again before `is_back`."""
+
+    def __init__(self, is_back: threading.Event) -> None:
+        self.is_back, self.opened, self.typed = is_back, 0, b""
+
+    def let_in(self, *_: Any) -> None:
+        if self.opened:
+            self.is_back.wait(60)
+
+    def talk(self, connection: ServerConnection) -> None:
+        self.opened += 1
+        try:
+            connection.send(json.dumps({"type": "session", "session": SHELL}))
+            if self.opened == 1:
+                connection.socket.close()
+                return
+            with suppress(TimeoutError):  # what did not come is missed by the test
+                while not self.typed.endswith(b"."):
+                    typed = connection.recv(timeout=20)
+                    assert isinstance(typed, bytes)
+                    self.typed += typed
+            connection.send(json.dumps({"type": "end", "session": EXITED}))
+        except ConnectionClosed:
+            return
+
+
+@pytest.mark.parametrize(
+    ("keys", "exit_code"), [(b"half a line\r~.", 0), (b"\x03", 130)], ids=["~.", "Ctrl-C"]
+)
+def test_a_person_leaves_at_once_while_a_connection_is_opened(
+    signed_in: FakePartita, monkeypatch: Any, capfd: Any, seat: Seat, keys: bytes, exit_code: int
+):
+    """The server takes the connection and says nothing, for longer than anybody waits."""
+    person, is_over = seat({"leaves": keys}), threading.Event()
+    monkeypatch.setattr(local_terminal, "LocalTerminal", lambda: person)
+    monkeypatch.setattr(websocket, "_OPENED_WITHIN_S", 120.0)
+    signed_in.answers[f"POST /api/v1/executions/{RUN}/shells"] = lambda *_: (201, SHELL)
+    signed_in.answers["GET /ws/shells/1"] = lambda *_: (is_over.wait(120), problem(503, "busy"))[1]
+    began = time.monotonic()
+
+    try:
+        assert run_words(["run", "shell", RUN, "api"]) == exit_code
+    finally:
+        is_over.set()
+
+    assert time.monotonic() - began < 60
+    assert person.notes == [
+        f"{signed_in.url} has not answered yet; connecting (~. or Ctrl-C leaves)"
+    ]
+    said = capfd.readouterr().err
+    assert "left: the server is away, and ends the shell after a minute" in said
+    assert f"open another one: partita run shell {RUN} api" in said
+    assert signed_in.count(f"DELETE /api/v1/executions/{RUN}/shells/1") == 0
+
+
+def test_what_is_typed_while_it_reconnects_is_sent_once_it_has(seat: Seat):
+    person = seat({"reconnecting": b"typed meanwhile."})
+    shell = ShellWithCut(person.has_typed)
+
+    with peer(shell.talk, process_request=shell.let_in) as port:
+        ended, _ = run_session(port, person)
+
+    assert (ended, shell.typed) == (EXITED, b"typed meanwhile.")
+    [away, back] = person.notes
+    assert "reconnecting, no output will be missed (~. or Ctrl-C leaves)" in away
+    assert back == "connected"
+
+
+def test_more_than_is_kept_while_it_reconnects_is_dropped_with_a_bell(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(terminal_session, "_HELD_WHILE_AWAY", 4)
+    person = seat({"reconnecting": b"abc. and more"})
+    shell = ShellWithCut(person.rung)
+
+    with peer(shell.talk, process_request=shell.let_in) as port:
+        ended, _ = run_session(port, person)
+
+    assert (ended, shell.typed) == (EXITED, b"abc.")
+    assert sum("the rest is lost" in words for words in person.notes) == 1
+
+
+def test_ctrl_c_is_a_key_of_the_program_where_no_absence_was_told(seat: Seat):
+    """It is typed while the connection is opened, of which the person knows nothing."""
+    person, shell = seat({"": b"\x03"}), ServedShell(0)
+
+    with peer(shell.talk) as port:
+        ended, _ = run_session(port, person)
+
+    assert (ended, shell.typed, person.notes) == (EXITED, b"\x03", [])
+
+
+def test_a_call_that_is_given_up_undoes_its_result():
+    may_end, undone = threading.Event(), threading.Event()
+
+    with closing(BackgroundCall(lambda: may_end.wait(60), undo=lambda _: undone.set())) as waited:
+        assert not waited.has_ended
+    may_end.set()
+
+    assert undone.wait(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from partita_client import ApiProblem, Client, ClientError, NoConnection, NotPartita
 from partita_client.addresses import parse_address, proxy_for
 from partita_client.connection_failures import explain_failure
-from partita_client.errors import BadConfiguration
+from partita_client.errors import BadConfiguration, NoTls, UnknownHost
 from partita_client.patience import is_passing
 from tests.support.fake_partita import (
     RUN,
@@ -296,6 +297,70 @@ def test_what_speaks_no_http_is_not_waited_for():
     cut = explain_failure(http.client.RemoteDisconnected("cut"), parse_address("http://h"))
 
     assert (is_passing(error), is_passing(cut)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_unknown"),
+    [(socket.EAI_NONAME, True), (socket.EAI_NODATA, True), (socket.EAI_AGAIN, False)],
+)
+def test_a_host_that_does_not_exist_is_told_from_dns_that_does_not_answer(
+    number: int, is_unknown: bool
+):
+    error = explain_failure(
+        socket.gaierror(number, "why"), parse_address("https://partita.exmaple")
+    )
+
+    assert isinstance(error, UnknownHost) is is_unknown
+    assert "partita.exmaple" in error.detail
+    assert "DNS" in error.advice
+
+
+def test_a_proxy_that_does_not_exist_is_named_with_its_variable(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("https_proxy", "http://ada:secret@proxi:3128")
+    unknown = socket.gaierror(socket.EAI_NONAME, "why")
+
+    error = explain_failure(unknown, parse_address("https://partita.example"))
+
+    assert error.detail == "there is no host proxi, the proxy of https_proxy (why)"
+    assert "check the spelling of https_proxy" in error.advice
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), TimeoutError()])
+def test_a_proxy_on_the_way_is_named_where_nothing_answers(
+    monkeypatch: pytest.MonkeyPatch, error: OSError
+):
+    monkeypatch.setenv("https_proxy", "http://ada:secret@proxy:3128")
+
+    explained = explain_failure(error, parse_address("https://partita.example"))
+
+    assert "https://partita.example through proxy:3128, the proxy of https_proxy" in str(explained)
+    assert explained.advice == "check https_proxy, or go without: no_proxy=partita.example"
+
+
+def test_a_server_without_tls_is_told_from_one_that_hangs_up(fake: FakePartita, open_client: Open):
+    """A load balancer whose servers are away hangs up, too."""
+    port = urlsplit(fake.url).port
+    with pytest.raises(NoTls, match="does not speak TLS") as without:
+        open_client(f"https://127.0.0.1:{port}").health()
+    with serve_bytes(b"") as (silent, _), pytest.raises(NoConnection) as cut:
+        open_client(silent.replace("http:", "https:")).health()
+
+    assert f"without TLS it is http://127.0.0.1:{port}" in without.value.advice
+    assert not isinstance(cut.value, NoTls)
+
+
+def test_a_server_that_speaks_another_tls_refuses_the_connection(
+    made: Certificate, open_client: Open
+):
+    newer = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    newer.load_cert_chain(made.chain, made.key)
+    newer.minimum_version = ssl.TLSVersion.TLSv1_3
+    with serve_fake(newer) as served:
+        client = open_client(served.url, ca_file=str(made.authority))
+        client.transport._tls_context().maximum_version = ssl.TLSVersion.TLSv1_2
+
+        with pytest.raises(NoTls, match="refuses a TLS connection: protocol version"):
+            client.health()
 
 
 @pytest.mark.parametrize("key", ["a\nb", "a\r\nX-Other: 1", "späß", "a\x00"])

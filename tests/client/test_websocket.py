@@ -29,9 +29,9 @@ Talk = Callable[[ServerConnection], None]
 
 
 @contextmanager
-def peer(talk: Talk, context: ssl.SSLContext | None = None) -> Iterator[int]:
+def peer(talk: Talk, context: ssl.SSLContext | None = None, **more: Any) -> Iterator[int]:
     """Serve with the library `websockets`; yield the port."""
-    with serve(talk, "127.0.0.1", 0, ssl=context, max_size=None) as server:
+    with serve(talk, "127.0.0.1", 0, ssl=context, max_size=None, **more) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -15,7 +15,7 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import IO, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from partita_client.command.terminal.terminal_modes import PlainOutput, TerminalModes
 
@@ -38,11 +38,12 @@ class HungUp(Exception):
 
 
 class Waited(Protocol):
-    """A connection that is waited for beside the keys."""
-
-    has_more: bool
+    """A connection that is waited for beside the keys, or a call that opens one."""
 
     def fileno(self) -> int: ...
+
+    @property
+    def has_more(self) -> bool: ...
 
     @property
     def wants_write(self) -> bool: ...
@@ -55,7 +56,7 @@ class LocalTerminal:
     """
 
     def __init__(self) -> None:
-        self._input, self._output = _descriptor(sys.stdin), _descriptor(sys.stdout)
+        self._input, self._output = sys.stdin.fileno(), sys.stdout.fileno()
         self.is_typed = os.isatty(self._input)
         self._is_shown = os.isatty(self._output)
         self._pending = bytearray()
@@ -176,6 +177,11 @@ class LocalTerminal:
         sys.stderr.write(f"{words}\r\n" if self.is_typed else f"{words}\n")
         sys.stderr.flush()
 
+    def ring(self) -> None:
+        """Ring the bell of the terminal."""
+        sys.stderr.write("\a")
+        sys.stderr.flush()
+
     def _write_ready(self) -> None:
         """Write what has room; a pipe that is ready takes PIPE_BUF bytes without blocking."""
         while self._pending and select.select([], [self._output], [], 0.0)[1]:
@@ -188,11 +194,6 @@ class LocalTerminal:
                     raise HungUp from error
                 raise
             del self._pending[:written]
-
-
-def _descriptor(stream: IO[str] | None) -> int:
-    """Return the descriptor of a standard stream; one without anything where it is closed."""
-    return os.open(os.devnull, os.O_RDWR) if stream is None else stream.fileno()
 
 
 @contextmanager

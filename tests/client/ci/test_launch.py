@@ -240,6 +240,38 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(job, server):
     assert job.run().code == 0, job.said
 
 
+_UNKNOWN_HOST = """
+import os, socket
+import partita_client.patience
+os.environ["PARTITA_URL"] = "https://partita.exmaple"
+partita_client.patience.UNKNOWN_HOST_S = 1.0
+known = socket.getaddrinfo
+def look_up(host, *words, **more):
+    if host == "partita.exmaple":
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+    return known(host, *words, **more)
+socket.getaddrinfo = look_up
+"""
+
+
+def test_a_mistyped_host_ends_soon_and_is_named(job):
+    """Whatever the patience is, which is five minutes here."""
+    assert job.run_python(_UNKNOWN_HOST).code == 3, job.said
+
+    assert "there is no host partita.exmaple (unknown)" in job.read("junit.xml")
+    assert "check the spelling of the address, and the DNS of this machine" in job.said
+    assert job.said.count("Waiting for https://partita.exmaple") == 1
+
+
+def test_an_address_without_tls_ends_at_once_and_says_so(job, server):
+    address = server.url.replace("http:", "https:")
+
+    assert job.run(PARTITA_URL=address).code == 3, job.said
+
+    assert f"{address} does not speak TLS" in job.read("junit.xml")
+    assert "Waiting for" not in job.said
+
+
 def test_an_absence_that_lasts_says_that_the_run_goes_on(job, server):
     answer_run(server, (502, "bad gateway"))
 

@@ -60,6 +60,12 @@ def test_explain_takes_headers_and_ids_and_prints_the_document(shell: TypedWords
     assert "expected 'NAME: VALUE'" in shell.stderr
 
 
+def test_a_space_without_anything_says_so(shell: TypedWords):
+    assert len(shell.run("mock", "state", "shop").splitlines()) == 1
+
+    assert shell.stderr == "no records and no counters in this space yet\n"
+
+
 def test_state_is_shown_set_and_reset(shell: TypedWords, served: MemoryParts):
     served.call(SHARED, "shop", "POST", "/orders")
     served.call(SHARED, "shop", "POST", "/orders")
@@ -220,7 +226,7 @@ def test_a_wrong_question_is_a_matter_of_usage(shell: TypedWords, words: tuple[s
         (("--when", "card=visa"), "expected SOURCE:NAME=VALUE"),
         (("--when", "{"), "is not JSON"),
         (("--count", "two"), "invalid int"),
-        (("--outcome", "matched"), "choose from 'example'"),
+        (("--outcome", "matched"), "choose from example"),
     ],
 )
 def test_the_parser_refuses_what_it_can(shell: TypedWords, words: tuple[str, ...], said: str):
