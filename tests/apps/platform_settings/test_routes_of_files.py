@@ -99,6 +99,36 @@ def test_another_kind_of_body_is_refused(admin: APIClient) -> None:
     answer = admin.put(PATH, b"mode: remote", content_type="text/plain")
 
     assert answer.status_code == 415
+    assert answer.json()["detail"] == (
+        'Content-Type "text/plain" is not accepted; send application/json or application/yaml'
+    )
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "application/yaml",
+        "application/x-yaml",
+        "text/yaml",
+        "text/x-yaml; charset=utf-8",
+        "text/vnd.yaml",
+        "Text/YAML",
+    ],
+)
+@pytest.mark.parametrize("path", [PATH, PREVIEW])
+def test_a_file_is_taken_by_each_name_of_yaml(admin: APIClient, path: str, media_type: str) -> None:
+    ask = admin.put if path == PATH else admin.post
+
+    answer = ask(path, OTHER.encode(), content_type=media_type)
+
+    assert answer.status_code == 200, answer.json()
+
+
+def test_the_description_of_the_api_names_one_media_type_of_yaml(admin: APIClient) -> None:
+    described = admin.get("/api/v1/schema", headers={"Accept": "application/json"}).json()
+
+    put = described["paths"][PATH]["put"]["requestBody"]["content"]
+    assert set(put) == {"application/json", "application/yaml"}
 
 
 @pytest.mark.parametrize("form", ["a file", "JSON"])
