@@ -77,6 +77,66 @@ def test_a_fault_of_a_file_has_its_line(admin: APIClient, path: str) -> None:
     assert settings_document(operator()) == before
 
 
+MASKED = (
+    OTHER
+    + """\
+registries:
+  - registryId: zot
+    name: Zot
+    provider: Zot
+    registryUrl: http://localhost:5000
+    secret: "********"
+secrets:
+  globalOverrides:
+    - {key: TOKEN, sensitive: true, value: "********"}
+"""
+)
+
+
+@pytest.mark.parametrize("path", [PATH, PREVIEW])
+@pytest.mark.parametrize(
+    ("text", "pointer", "place", "words"),
+    [
+        (MASKED.replace("zot", "new"), "/registries/0/secret", "10:13", "no stored value to keep"),
+        (MASKED.replace(":5000", ":6000"), "/registries/0/secret", "10:13", "Url has changed"),
+        (
+            MASKED.replace("true", "false"),
+            "/secrets/globalOverrides/0/value",
+            "13:45",
+            "enter the value again",
+        ),
+        ("agents: []", "/agents", "1:9", "at least one agent is required"),
+        ("mode: local", "/agents", "1:1", "at least one agent is required"),
+    ],
+)
+def test_what_does_not_fit_the_stored_settings_has_its_line(
+    admin: APIClient, path: str, text: str, pointer: str, place: str, words: str
+) -> None:
+    """Invariant 33."""
+    answer = send(admin, text, path=path)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
+    (fault,) = answer.json()["errors"]
+    assert (fault["pointer"], fault["file"]) == (pointer, "body")
+    assert f"{fault['line']}:{fault['column']}" == place
+    assert words in fault["detail"]
+    assert answer.json()["detail"] == f"body:{place}: {fault['detail']}"
+
+
+def test_a_secret_that_is_lost_and_not_written_has_the_line_of_its_entry(
+    admin: APIClient, settings: Any
+) -> None:
+    settings.ENCRYPTION_KEYS = ["unrelated-key"]
+    text = MASKED.replace(":5000", ":6000").replace('    secret: "********"\n', "")
+
+    answer = send(admin, text)
+
+    faults = {each["pointer"]: each for each in answer.json()["errors"]}
+    fault = faults["/registries/0/secret"]
+    assert (fault["line"], fault["column"]) == (6, 5)
+    assert "enter the secret again" in fault["detail"]
+
+
 def test_a_misspelled_key_is_answered_by_the_one_that_was_meant(admin: APIClient) -> None:
     answer = send(admin, OTHER.replace("name: Edge", "nmae: Edge"))
 
