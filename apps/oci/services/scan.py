@@ -3,7 +3,7 @@
     for batch in scan(registry, known, stored):   # batches, so that memory stays flat
         ...                                          # the event loop stands still meanwhile
 
-At most eight repositories are looked at at a time. Each costs one request for its tags and one for
+At most `IN_FLIGHT` repositories are read at a time. Each costs one request for its tags and one for
 the digest of its version; only a digest that is not stored costs a manifest and a layer. A scan in
 the background asks for the digest of an unchanged version in one of twelve turns: such tags hardly
 ever move, and whoever pulls one by its tag asks the registry anyway.
