@@ -54,9 +54,9 @@ def unit_of_work(use_case: Callable[P, R]) -> Callable[P, R]:
 
     A unit of work inside another one joins it, without a savepoint; the outermost is repeated. The
     whole function is repeated, so it must change nothing but the store. A unique key that is taken
-    counts as a conflict three times, then the IntegrityError is raised. Raise DatastoreUnavailable
-    when repeats for UNIT_OF_WORK_PATIENCE did not help, and whatever `use_case` raises; nothing is
-    stored then.
+    counts as a conflict three times or until the patience is over, then the IntegrityError is
+    raised. Raise DatastoreUnavailable when repeats for UNIT_OF_WORK_PATIENCE did not help, and
+    whatever `use_case` raises; nothing is stored then.
     """
 
     @functools.wraps(use_case)
@@ -75,9 +75,12 @@ def _repeat(work: Callable[[], R]) -> R:
         try:
             return attempt.run()
         except _repeated_errors() as error:
-            creations += _is_taken_key(error)
+            is_taken = _is_taken_key(error)
+            creations += is_taken
             if creations > _CREATIONS or not attempt.may_repeat(error):
                 raise
+            if pause_s is None and is_taken:
+                raise  # the store has answered
             if pause_s is None or attempt.has_waited_for_store(error):
                 raise _unavailable(error) from error
             time.sleep(pause_s)

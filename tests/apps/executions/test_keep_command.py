@@ -6,19 +6,19 @@ import json
 
 import pytest
 
-from apps.accounts.services.administrators import ensure_seed_admin
 from apps.executions import api
 from apps.executions.models import Execution
 from tests.apps.executions.runs import Run, Worker
 from tests.apps.executions.test_kept_environments import fail_in, world
 from tests.apps.executions.test_rerun_command import command
+from tests.support.client_views import ask_views
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def kept(worker: Worker) -> Run:
-    ensure_seed_admin("root@example.org", "swordfish")  # whom commands act for
+def kept(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Run:
+    ask_views(monkeypatch)
     return fail_in(worker, world())
 
 

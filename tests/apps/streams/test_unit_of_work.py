@@ -124,6 +124,22 @@ def test_a_key_that_stays_taken_is_an_integrity_error_and_no_busy_store():
     assert len(tries) == 4
 
 
+def test_a_key_that_is_taken_after_the_patience_is_no_busy_store_either(settings, clock):
+    settings.UNIT_OF_WORK_PATIENCE_S = 2
+    streams.open_topics(["there"])
+    tries = []
+
+    @streams.unit_of_work
+    def slowly_taken() -> None:
+        tries.append(1)
+        clock.sleep(1.9)
+        Topic.objects.create(name="there")
+
+    with pytest.raises(IntegrityError):
+        slowly_taken()
+    assert len(tries) == 3
+
+
 def test_another_integrity_error_is_raised_at_once():
     tries = []
 
