@@ -57,7 +57,7 @@ class ServerChoice:
 
     @property
     def new_token(self) -> Callable[[], str] | None:
-        """What reads the token of an `up` again, which each of its starts replaces."""
+        """Return a reader of the token of an `up`, which each of its starts replaces."""
         return partial(token_of_up, Path(self.data_dir)) if self.data_dir else None
 
 

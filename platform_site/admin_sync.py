@@ -42,7 +42,7 @@ class TaskAdmin(RowAdmin):
 class LedgerTargetAdmin(RowAdmin):
     list_display = (
         *("rule_id", "repo", "env", "datasource", "kind", "state", "keys", "applied_at"),
-        "related",
+        "related_links",
     )
     list_filter = ("status", "kind")
     search_fields = ("rule_id", "repo", "env", "datasource")
@@ -80,7 +80,7 @@ class LedgerTargetAdmin(RowAdmin):
 class DriftAdmin(RowAdmin):
     list_display = (
         *("id", "rule_id", "repo", "env", "status", "first_seen_at", "resolved_at"),
-        "related",
+        "related_links",
     )
     list_filter = ("state", "flapping")
     search_fields = ("rule_id", "repo", "env", "datasource")

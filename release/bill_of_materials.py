@@ -78,7 +78,7 @@ def bill_of_materials(pins: Iterable[PinnedLibrary], *, made_at: str) -> Mapping
 
     `made_at` is RFC 3339. Two documents of the same libraries have the same serial number.
     """
-    libraries = {pin.name: (pin, _installed(pin)) for pin in pins}
+    libraries = {pin.name: (pin, _find_distribution(pin)) for pin in pins}
     own = package_url("partita", VERSION)
     purls = {name: pin.purl for name, (pin, _) in libraries.items()}
     serial = uuid.uuid5(_NAMESPACE, " ".join([own, *purls.values()]))
@@ -110,7 +110,7 @@ def bill_of_materials(pins: Iterable[PinnedLibrary], *, made_at: str) -> Mapping
     }
 
 
-def _installed(pin: PinnedLibrary) -> Distribution:
+def _find_distribution(pin: PinnedLibrary) -> Distribution:
     try:
         found = distribution(pin.name)
     except PackageNotFoundError:

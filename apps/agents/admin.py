@@ -28,7 +28,7 @@ class AgentAdmin(RowAdmin):
         "drained_at",
         "drained_by",
         "removed_at",
-        "related",
+        "related_links",
     )
     list_filter = ("kind", "runtime_available")
     search_fields = ("agent_id", "name")

@@ -20,7 +20,7 @@ from apps.operations.admin import RowAdmin, confirm_action, list_link, row_link,
 class ExecutionAdmin(RowAdmin):
     list_display = (
         *("run_id", "suite_id", "state", "author", "started_at", "finished_at"),
-        *("page", "related"),
+        *("page", "related_links"),
     )
     list_filter = ("status", "backend_kind", "trigger")
     search_fields = ("run_id", "suite_id", "author", "branch")
@@ -55,7 +55,7 @@ class ExecutionAdmin(RowAdmin):
 
 @admin.register(Step)
 class StepAdmin(RowAdmin):
-    list_display = ("step_id", "execution", "kind", "state", "attempt", "reason", "related")
+    list_display = ("step_id", "execution", "kind", "state", "attempt", "reason", "related_links")
     list_filter = ("status", "kind")
     list_select_related = ("execution",)
     search_fields = ("step_id", "execution__run_id", "agent_id")

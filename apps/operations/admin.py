@@ -41,18 +41,18 @@ class RowAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's has no [
         return ()
 
     @admin.display(description="related")
-    def related(self, row: Any) -> str:
+    def related_links(self, row: Any) -> str:
         links = [link for link in self.related_rows(row) if link]
         return format_html_join(" · ", "{}", [(link,) for link in links])
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Return the links, if this class has any, before the columns."""
-        columns = [name for name in super().get_fields(request, obj) if name != "related"]
+        columns = [name for name in super().get_fields(request, obj) if name != "related_links"]
         has_links = type(self).related_rows is not RowAdmin.related_rows
-        return ["related", *columns] if has_links else columns
+        return ["related_links", *columns] if has_links else columns
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("related",)
+        return ("related_links",)
 
 
 def row_link(model: str, key: object, text: str = "") -> str:

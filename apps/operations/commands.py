@@ -110,7 +110,6 @@ class VerbCommand(PlatformCommand):
 
 
 _NO_STORE = "start `up` once with this DATA_DIR, or name the store and run `partita migrate`"
-_ADVICE: Final = {"execution_not_found": "`partita run list` shows the runs"}
 
 
 def store_unusable(error: Exception, advice: str = _NO_STORE) -> PlatformError:
@@ -138,8 +137,6 @@ def report_error(error: PlatformError) -> ExitCode:
             continue
         why = "" if entry.detail == error.detail else f": {entry.detail}"
         console.print(f"  {place or entry.pointer}{why}", markup=False)
-    if advice := _ADVICE.get(error.problem_code):
-        console.print(f"  {advice}", markup=False, style="dim")
     code = error.problem_code
     return BY_PROBLEM_CODE.get(code) or BY_HTTP_STATUS.get(PROBLEMS[code], ExitCode.ERROR)
 

@@ -10,6 +10,7 @@ from apps.platform_settings.domain.backends import (
     BackendUnavailable,
 )
 from apps.platform_settings.domain.changes import Change
+from apps.platform_settings.domain.document import SettingsTree
 from apps.platform_settings.domain.keys import MASK, Key, KeyGroup, key_group
 from apps.platform_settings.domain.registries import ImageRegistry
 from apps.platform_settings.domain.secrets import (

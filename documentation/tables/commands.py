@@ -76,12 +76,13 @@ def command(name: str, words: str) -> str:
     shown = f"admin {name}" if name in NOUNS else name
     heading = f"### {PROGRAM} {shown}\n\n{words[:1].upper()}{words[1:]}.\n\n"
     return heading + "".join(
-        f"#### {_typed(title)}\n\n{words}{options}" for title, words, options in verbs(parser, name)
-    ).removeprefix(f"#### {_typed(name)}\n\n")
+        f"#### {_command_form(title)}\n\n{words}{options}"
+        for title, words, options in verbs(parser, name)
+    ).removeprefix(f"#### {_command_form(name)}\n\n")
 
 
-def _typed(title: str) -> str:
-    """Return the title of a verb as it is typed: `admin` leads past the client's verb."""
+def _command_form(title: str) -> str:
+    """Return the title of a verb as people type it: `admin` leads past the client's verb."""
     name, _, verb = title.partition(" ")
     noun = find_noun(name)
     return f"admin {title}" if noun and noun.find(verb) else title

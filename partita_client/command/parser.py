@@ -120,7 +120,7 @@ class CommandSession:
 
     @property
     def origin(self) -> str:
-        """What names the server that was asked, empty before there is one."""
+        """Return what named the server that was asked, empty before there is one."""
         return self._choice.origin if self._choice is not None else ""
 
     @property

@@ -54,7 +54,7 @@ class Scheme:
 
     @property
     def challenge(self) -> str:
-        """What WWW-Authenticate says."""
+        """Return the value of WWW-Authenticate."""
         if not self.source:
             return self.word if self.word == "Bearer" else f'{self.word} realm="mock"'
         return (

@@ -147,6 +147,7 @@ class LedgerTarget(Row):
         indexes = [
             models.Index(fields=["datasource"], name="sync_unit_datasource"),
             models.Index(fields=["intent_task_id"], name="sync_unit_intent"),
+            models.Index(fields=["repo", "id"], name="sync_unit_repo"),
         ]
 
     def __str__(self) -> str:
@@ -188,6 +189,7 @@ class RefRecord(Row):
 
     class Meta:
         app_label = "sync"
+        indexes = [models.Index(fields=["repo", "id"], name="sync_ref_repo")]
 
     def __str__(self) -> str:
         return f"{self.rule_id} {self.repo} {self.ref}"

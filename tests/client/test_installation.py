@@ -136,6 +136,15 @@ def test_an_invalid_file_is_refused_with_its_place_and_key(typed: TypedWords, fi
     assert settings_document(operator())["mode"] == "hybrid"
 
 
+def test_a_mask_of_nothing_is_refused_with_its_place(typed: TypedWords, file: Path):
+    replace_settings(operator(), document(notifications={}))
+    file.write_text(f'{OTHER}notifications:\n  smtp: {{password: "********"}}\n')
+
+    typed.run("settings", "apply", str(file), code=ExitCode.ERROR)
+
+    assert f"error validation_failed: {file}:5:20: " in typed.stderr
+
+
 def test_a_file_of_stdin_is_called_so(typed: TypedWords, monkeypatch: Any):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"mode: cloud\n")))
 

@@ -31,7 +31,6 @@ exit 0 unless @ARGV;
 $ARGV[0] = "bash" if $ARGV[0] eq "sh";
 exec @ARGV;
 """
-_STOPPED: Final = 137
 _CANNOT_START: Final = 128
 
 

@@ -58,11 +58,7 @@ READ_WHOLE: Final = {  # filters that no index serves, and why that is as it sho
         "a new unit is compared with the destinations of all",
     "sync_ledgerunit {'$nor': [{'journal': '='}]}": "the sweep, as above",
     "sync_ledgerunit {'$nor': [{'stale_since': '='}]}": "a gauge of the metrics",
-    "sync_ledgerunit {'repo': '='}": "the status of one repository, when an operator asks",
-    "sync_ledgerunit {'repo': ['$in']}":
-        "which refs were applied, three columns of it, when an operator asks",
     "sync_ledgerunit {}": "the sweep: refs and tasks that a ledger names",
-    "sync_refrecord {'repo': '='}": "likewise",
     "sync_refrecord {}": "the sweep, and the page of all refs",
     "sync_task {'facets': ['$options', '$regex']}": "a page of those that have the text, by key",
     "sync_task {}": "a list's first page, by key",

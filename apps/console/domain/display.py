@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from apps.console.domain.highlighting import Span, highlight
+from apps.console.domain.highlights import Span, highlight
 from apps.executions.api import (
     FINAL_EXECUTION,
     AttemptBody,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import IO, Any, ClassVar, Final
 
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import UnsupportedMediaType, ValidationError
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -20,6 +21,7 @@ from kernel.errors import FieldError, InvalidInput, PlatformError
 from readers.json import escape_pointer
 
 PAGING: Final = frozenset({"limit", "cursor"})
+_MAX_TYPE: Final = 80  # characters of a refused Content-Type in its answer
 _FIELD_CODES: Final = frozenset(
     {"unknown_field", "required", "wrong_type", "invalid_extension", "duplicate", "weak_password"}
 )
@@ -54,6 +56,29 @@ class StrictJSONParser(BaseParser):
         return parse_json(body) if body else {}
 
 
+class BodyNegotiation(DefaultContentNegotiation):
+    """Chooses the parser of a body by its Content-Type, or by another name of it in `aliases`.
+
+    The description of the API names `media_type` only.
+    """
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser:
+        """Return the parser; raise UnsupportedMediaType, which says what is accepted."""
+        given = request.content_type or ""
+        found: BaseParser | None = super().select_parser(request, parsers)
+        if found is not None:
+            return found
+        name = given.partition(";")[0].strip().lower()
+        for parser in parsers:
+            if name in getattr(parser, "aliases", ()):
+                return parser
+        fault = "the body has no Content-Type"
+        if name:
+            fault = f'Content-Type "{given[:_MAX_TYPE]}" is not accepted'
+        accepted = " or ".join(str(parser.media_type) for parser in parsers)
+        raise UnsupportedMediaType(given, detail=f"{fault}; send {accepted}")
+
+
 class StrictAPIView(APIView):
     """A REST view: JSON in and out, unknown query parameters refused, OPTIONS answered by `Allow`.
 
@@ -62,6 +87,7 @@ class StrictAPIView(APIView):
     """
 
     query_parameters: ClassVar[Collection[str] | Mapping[str, Collection[str]]] = frozenset()
+    content_negotiation_class = BodyNegotiation
     parser_classes: Any = [StrictJSONParser]
     renderer_classes: Any = [JSONRenderer]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from apps.platform_settings.domain.addresses import ENGINE, HTTP, broken_address_rule
@@ -81,20 +81,48 @@ class SettingsInvalid(ValueError):
         self.faults = tuple(faults)
 
 
-def read_file(text: str, file: str, context: SettingsContext) -> tuple[Document, Node]:
-    """Return a checked file with its tree; raise SettingsInvalid with every error."""
+@dataclass(frozen=True, slots=True)
+class SettingsTree:
+    """A document as it was given. `file` is empty for one that is no file: it has no places."""
+
+    root: Node = field(repr=False)
+    file: str = ""
+
+    def place(self, fault: FieldError) -> FieldError:
+        """Return an error with file, line and column of what its pointer names.
+
+        Where that is not written, they are of the mapping that does not have it.
+        """
+        if not self.file:
+            return fault
+        node = self.root
+        for part in fault.pointer.split("/")[1:]:
+            below = node.get(part) if node.items is None else node.items[int(part)]
+            if below is None:
+                break
+            node = below
+        return replace(fault, file=self.file, line=node.line, column=node.column)
+
+
+def read_tree(text: str, file: str) -> SettingsTree:
+    """Return a file's tree, of which nothing is checked yet; raise SettingsInvalid."""
     try:
-        root = read_yaml(text)
-        document, faults = interpret(root, file, context)
+        return SettingsTree(read_yaml(text), file)
     except Unreadable as error:
         line, column = error.line, error.column
         fault = FieldError(
             code="invalid_value", detail=error.reason, file=file, line=line, column=column
         )
         raise SettingsInvalid([fault]) from None
+
+
+def read_file(text: str, file: str, context: SettingsContext) -> tuple[Document, SettingsTree]:
+    """Return a checked file with its tree; raise SettingsInvalid with every error."""
+    tree = read_tree(text, file)
+    document, faults = interpret(tree.root, file, context)
     if faults:
         raise SettingsInvalid(faults)
-    return document, root
+    return document, tree
 
 
 def interpret(

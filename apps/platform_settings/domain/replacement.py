@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apps.platform_settings.domain.document import interpret
+from apps.platform_settings.domain.document import SettingsTree, interpret
 from apps.platform_settings.domain.encryption import encrypt_secrets, unreadable_secrets
 from apps.platform_settings.domain.fields import SettingsContext
 from apps.platform_settings.domain.wire import (
@@ -22,19 +22,19 @@ MAX_BYTES: Final = 2**20  # of a document, and of a file
 _MOST_FAULTS: Final = 100  # of an answer
 
 
-def check_replacement(given: Mapping[str, Any], stored: Wire, context: SettingsContext) -> Wire:
+def check_replacement(
+    given: Mapping[str, Any] | SettingsTree, stored: Wire, context: SettingsContext
+) -> Wire:
     """Return the wire form with encrypted secrets, the stored ones in place of masks.
 
-    Raise InvalidInput with a pointer for each fault.
+    Raise InvalidInput with a pointer for each fault, and its place in a file.
     """
-    settable = settable_document(given)
-    _refuse_large(settable)
-    root = node_of(settable)
-    _document, faults = interpret(root, "", context, needs_agents=True)
+    tree = given if isinstance(given, SettingsTree) else _tree_of(given)
+    _document, faults = interpret(tree.root, tree.file, context, needs_agents=True)
     _refuse(faults)
     unreadable = unreadable_secrets(stored, context.keys)
-    wire, faults = with_kept_secrets(wire_of(root), stored, unreadable)
-    _refuse(faults)
+    wire, faults = with_kept_secrets(wire_of(tree.root), stored, unreadable)
+    _refuse([tree.place(fault) for fault in faults])
     _refuse_large(wire)
     return encrypt_secrets(wire, stored, context)
 
@@ -49,6 +49,12 @@ def outdated_registries(old: Wire, new: Wire) -> list[str]:
     ]
 
 
+def _tree_of(document: Mapping[str, Any]) -> SettingsTree:
+    settable = settable_document(document)
+    _refuse_large(settable)
+    return SettingsTree(node_of(settable))
+
+
 def _refuse_large(document: Mapping[str, Any]) -> None:
     if len(json.dumps(document)) > MAX_BYTES:
         detail = f"the settings are larger than {MAX_BYTES} bytes"
@@ -57,5 +63,7 @@ def _refuse_large(document: Mapping[str, Any]) -> None:
 
 def _refuse(faults: list[FieldError]) -> None:
     if faults:
+        place = faults[0].place()
+        first = f"{place}: {faults[0].detail}" if place else faults[0].detail
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise InvalidInput(f"{faults[0].detail}{more}", errors=faults[:_MOST_FAULTS])
+        raise InvalidInput(f"{first}{more}", errors=faults[:_MOST_FAULTS])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import IO, Any, Final
+from typing import IO, Any, ClassVar, Final
 
 from rest_framework.parsers import BaseParser
 
@@ -18,6 +18,10 @@ class SettingsFileParser(BaseParser):
     """Parses YAML, and so JSON, as a settings file is read; a mask stands for a stored secret."""
 
     media_type = "application/yaml"
+    # older names: those that RFC 9512 deprecates, and one that was never registered
+    aliases: ClassVar = frozenset(
+        {"application/x-yaml", "text/yaml", "text/x-yaml", "text/vnd.yaml"}
+    )
 
     def parse(
         self,

@@ -63,10 +63,10 @@ class SettingsPreviewView(StrictAPIView):
         return Response(answer)
 
 
-def _read_document(request: Request) -> Mapping[str, Any]:
+def _read_document(request: Request) -> Mapping[str, Any] | api.SettingsTree:
     """Return the document that a request holds; raise InvalidInput."""
     given = request.data
-    if not isinstance(given, Mapping):
+    if not isinstance(given, Mapping | api.SettingsTree):
         fault = FieldError(code="wrong_type", detail="must be an object")
         raise InvalidInput("the body must be an object", errors=[fault])
     return given

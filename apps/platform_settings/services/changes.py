@@ -18,6 +18,7 @@ from apps.accounts.api import Forbidden, Principal
 from apps.operations.api import raise_generation
 from apps.platform_settings import conf
 from apps.platform_settings.domain.changes import Change, changes_between
+from apps.platform_settings.domain.document import SettingsTree
 from apps.platform_settings.domain.encryption import encrypt_secrets
 from apps.platform_settings.domain.replacement import check_replacement, outdated_registries
 from apps.platform_settings.domain.wire import Wire, default_wire
@@ -80,11 +81,13 @@ class _Replacement:
 
 
 @unit_of_work
-def replace_document(author: Author, given: Mapping[str, Any], if_match: str) -> list[Change]:
+def replace_document(
+    author: Author, given: Mapping[str, Any] | SettingsTree, if_match: str
+) -> list[Change]:
     """Store a client's document and return what changed.
 
     Raise SettingsChanged for entity tags that are not of the stored document, and InvalidInput
-    with a pointer for each fault.
+    with a pointer for each fault, and its place in a file.
     """
     stored = _load()
     check_unchanged(if_match, stored.wire, stored.updated_at)
@@ -92,7 +95,7 @@ def replace_document(author: Author, given: Mapping[str, Any], if_match: str) ->
     return _write(author, stored, _decide(stored, wire))
 
 
-def preview(given: Mapping[str, Any]) -> list[Change]:
+def preview(given: Mapping[str, Any] | SettingsTree) -> list[Change]:
     """Return what a replacement would change; raise InvalidInput."""
     stored = _load()
     wire = check_replacement(given, stored.wire, conf.settings_context())

@@ -11,7 +11,7 @@ from typing import Any, Final
 from apps.accounts.api import Principal
 from apps.platform_settings.domain.backends import BackendState, backend_states
 from apps.platform_settings.domain.changes import Change
-from apps.platform_settings.domain.document import SettingsInvalid
+from apps.platform_settings.domain.document import SettingsInvalid, SettingsTree, read_tree
 from apps.platform_settings.domain.fields import UNDECRYPTABLE
 from apps.platform_settings.domain.keys import MASK, key_named
 from apps.platform_settings.domain.replacement import MAX_BYTES
@@ -25,7 +25,7 @@ from apps.platform_settings.services.changes import author_of, preview, replace_
 from apps.platform_settings.services.effective import current
 from apps.platform_settings.services.entity_tags import masked_document
 from apps.platform_settings.services.file_writer import write_file
-from apps.platform_settings.services.settings_file import settings_file, wire_of_file
+from apps.platform_settings.services.settings_file import settings_file, text_of_file
 from kernel.clock import rfc3339
 from kernel.errors import InvalidInput
 from kernel.mirrored_file import MirroredFile
@@ -62,7 +62,11 @@ def settings_document(principal: Principal) -> Wire:
 
 
 def replace_settings(
-    principal: Principal, given: Mapping[str, Any], *, if_match: str = "", origin: str = "api"
+    principal: Principal,
+    given: Mapping[str, Any] | SettingsTree,
+    *,
+    if_match: str = "",
+    origin: str = "api",
 ) -> list[Change]:
     """Replace the settings and return what changed.
 
@@ -75,7 +79,7 @@ def replace_settings(
     return changes
 
 
-def preview_settings(principal: Principal, given: Mapping[str, Any]) -> list[Change]:
+def preview_settings(principal: Principal, given: Mapping[str, Any] | SettingsTree) -> list[Change]:
     """Return what a replacement would change; raise Forbidden, InvalidInput."""
     author_of(principal, "command")
     return preview(given)
@@ -115,13 +119,14 @@ def _hide_change(change: Change, principal: Principal, secret: Set[str]) -> Chan
     return change
 
 
-def settings_in_file(name: str, content: bytes) -> Wire:
-    """Return the document of a settings file, as `replace_settings` takes it.
+def settings_in_file(name: str, content: bytes) -> SettingsTree:
+    """Return the document of a settings file, as `replace_settings` takes and checks it.
 
-    Raise InvalidInput with file, line and column.
+    Raise InvalidInput, with line and column, for what is no YAML.
     """
+    file = MirroredFile(Path(name), MAX_BYTES)
     try:
-        return wire_of_file(MirroredFile(Path(name), MAX_BYTES), content, takes_masks=True)
+        return read_tree(text_of_file(file, content), file.path.name)
     except SettingsInvalid as error:
         raise InvalidInput(str(error), errors=error.faults) from None
 

@@ -24,7 +24,6 @@ from apps.platform_settings.services.changes import import_document
 from apps.platform_settings.services.live_settings import SettingsSnapshot, live_settings
 from kernel.errors import FieldError
 from kernel.mirrored_file import MirroredFile, NotText, digest_of
-from readers.yaml import Node
 
 _log = logging.getLogger("partita.platform_settings")
 
@@ -97,48 +96,26 @@ class SettingsFile:
         return kept[2]
 
 
-def wire_of_file(file: MirroredFile, content: bytes, *, takes_masks: bool = False) -> Wire:
-    """Return the wire form of a file's content; raise SettingsInvalid.
-
-    `takes_masks`: a mask stands for a stored secret, as in what clients send.
-    """
-    path = file.path
-    try:
-        text = file.text_of(content)
-    except NotText as error:
-        fault = FieldError(code="invalid_value", detail=str(error), file=path.name)
-        raise SettingsInvalid([fault]) from None
-    _document, root = read_file(text, path.name, conf.settings_context())
-    wire = wire_of(root)
-    if not takes_masks:
-        _refuse_masks(path, root, wire)
+def wire_of_file(file: MirroredFile, content: bytes) -> Wire:
+    """Return the wire form of a file's content; raise SettingsInvalid, also for masks."""
+    text = text_of_file(file, content)
+    _document, tree = read_file(text, file.path.name, conf.settings_context())
+    wire = wire_of(tree.root)
+    for secret in secret_texts(wire):
+        if secret.text == MASK:
+            detail = f"{secret.key} is a mask, as it is shown instead of a secret; enter the secret"
+            fault = FieldError(pointer=secret.pointer, code="invalid_value", detail=detail)
+            raise SettingsInvalid([tree.place(fault)])
     return wire
 
 
-def _refuse_masks(path: Path, root: Node, wire: Wire) -> None:
-    for secret in secret_texts(wire):
-        if secret.text == MASK:
-            node = _at(root, secret.pointer)
-            detail = f"{secret.key} is a mask, as it is shown instead of a secret; enter the secret"
-            fault = FieldError(
-                pointer=secret.pointer,
-                code="invalid_value",
-                detail=detail,
-                file=path.name,
-                line=node.line,
-                column=node.column,
-            )
-            raise SettingsInvalid([fault])
-
-
-def _at(node: Node, pointer: str) -> Node:
-    """Return the node at a pointer, or the last one on the way to it."""
-    for part in pointer.split("/")[1:]:
-        below = node.get(part) if node.items is None else node.items[int(part)]
-        if below is None:
-            break
-        node = below
-    return node
+def text_of_file(file: MirroredFile, content: bytes) -> str:
+    """Return the text of a file's content; raise SettingsInvalid."""
+    try:
+        return file.text_of(content)
+    except NotText as error:
+        fault = FieldError(code="invalid_value", detail=str(error), file=file.path.name)
+        raise SettingsInvalid([fault]) from None
 
 
 def _examine(file: MirroredFile, content: bytes | None) -> _Seen:

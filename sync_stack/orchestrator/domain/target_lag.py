@@ -51,7 +51,7 @@ class TargetLag:
 
     @property
     def next_step(self) -> str:
-        """What to do next, a command where there is one."""
+        """Return the next step for people, a command where there is one."""
         if self.state in _BY_STATE:
             text = _BY_STATE[self.state]
         elif self.code in _BY_CODE:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from django.test import Client
 
-from apps.console.domain.highlighting import MAX_TEXT, highlight
+from apps.console.domain.highlights import MAX_TEXT, highlight
 from apps.console.domain.markdown import markdown_html
 from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree, operation_row
 from apps.suites.authoring.locks import LockComparison

@@ -106,6 +106,16 @@ def test_other_media_types_are_415(ask: Ask, media_type: str) -> None:
     answer = ask("POST", "/api/v1/echo", content=b"{}", headers={"Content-Type": media_type})
 
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert answer.json()["detail"].endswith("; send application/json")
+
+
+def test_a_415_repeats_the_beginning_of_a_long_media_type(ask: Ask) -> None:
+    media_type = f"text/{'x' * 5000}"
+
+    answer = ask("POST", "/api/v1/echo", content=b"{}", headers={"Content-Type": media_type})
+
+    assert answer.status_code == 415
+    assert f'Content-Type "text/{"x" * 75}" is not accepted; ' in answer.json()["detail"]
 
 
 def test_more_than_10_mib_is_413_whether_declared_or_chunked(ask: Ask) -> None:

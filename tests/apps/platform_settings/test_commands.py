@@ -101,6 +101,16 @@ def test_an_invalid_file_is_refused_with_its_place(run: Any, file: Path) -> None
     assert run("apply", str(file.with_name("none.yaml")))[0] == ExitCode.ERROR
 
 
+def test_a_mask_of_nothing_is_refused_with_its_place(run: Any, file: Path) -> None:
+    replace_settings(operator(), document(notifications={}))
+    file.write_text(f'{OTHER}notifications:\n  smtp: {{password: "********"}}\n')
+
+    for verb in ("apply", "diff"):
+        code, _, error = run(verb, str(file))
+        assert code == ExitCode.ERROR
+        assert f"new.yaml:{len(OTHER.splitlines()) + 2}:20: password: there is no" in error
+
+
 def test_a_conflict_has_the_exit_code_5(run: Any, file: Path) -> None:
     code, _, error = run("apply", str(file), "--if-match", '"old-tag"')
 

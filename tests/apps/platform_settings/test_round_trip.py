@@ -34,7 +34,7 @@ secrets:
 
 
 def wire(text: str) -> Wire:
-    return wire_of(read_file(text, "configuration.yaml", SettingsContext())[1])
+    return wire_of(read_file(text, "configuration.yaml", SettingsContext())[1].root)
 
 
 def written(text: str, new: Wire) -> str:

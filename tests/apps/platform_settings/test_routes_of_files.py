@@ -77,6 +77,66 @@ def test_a_fault_of_a_file_has_its_line(admin: APIClient, path: str) -> None:
     assert settings_document(operator()) == before
 
 
+MASKED = (
+    OTHER
+    + """\
+registries:
+  - registryId: zot
+    name: Zot
+    provider: Zot
+    registryUrl: http://localhost:5000
+    secret: "********"
+secrets:
+  globalOverrides:
+    - {key: TOKEN, sensitive: true, value: "********"}
+"""
+)
+
+
+@pytest.mark.parametrize("path", [PATH, PREVIEW])
+@pytest.mark.parametrize(
+    ("text", "pointer", "place", "words"),
+    [
+        (MASKED.replace("zot", "new"), "/registries/0/secret", "10:13", "no stored value to keep"),
+        (MASKED.replace(":5000", ":6000"), "/registries/0/secret", "10:13", "Url has changed"),
+        (
+            MASKED.replace("true", "false"),
+            "/secrets/globalOverrides/0/value",
+            "13:45",
+            "enter the value again",
+        ),
+        ("agents: []", "/agents", "1:9", "at least one agent is required"),
+        ("mode: local", "/agents", "1:1", "at least one agent is required"),
+    ],
+)
+def test_what_does_not_fit_the_stored_settings_has_its_line(
+    admin: APIClient, path: str, text: str, pointer: str, place: str, words: str
+) -> None:
+    """Invariant 33."""
+    answer = send(admin, text, path=path)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
+    (fault,) = answer.json()["errors"]
+    assert (fault["pointer"], fault["file"]) == (pointer, "body")
+    assert f"{fault['line']}:{fault['column']}" == place
+    assert words in fault["detail"]
+    assert answer.json()["detail"] == f"body:{place}: {fault['detail']}"
+
+
+def test_a_secret_that_is_lost_and_not_written_has_the_line_of_its_entry(
+    admin: APIClient, settings: Any
+) -> None:
+    settings.ENCRYPTION_KEYS = ["unrelated-key"]
+    text = MASKED.replace(":5000", ":6000").replace('    secret: "********"\n', "")
+
+    answer = send(admin, text)
+
+    faults = {each["pointer"]: each for each in answer.json()["errors"]}
+    fault = faults["/registries/0/secret"]
+    assert (fault["line"], fault["column"]) == (6, 5)
+    assert "enter the secret again" in fault["detail"]
+
+
 def test_a_misspelled_key_is_answered_by_the_one_that_was_meant(admin: APIClient) -> None:
     answer = send(admin, OTHER.replace("name: Edge", "nmae: Edge"))
 
@@ -99,6 +159,36 @@ def test_another_kind_of_body_is_refused(admin: APIClient) -> None:
     answer = admin.put(PATH, b"mode: remote", content_type="text/plain")
 
     assert answer.status_code == 415
+    assert answer.json()["detail"] == (
+        'Content-Type "text/plain" is not accepted; send application/json or application/yaml'
+    )
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "application/yaml",
+        "application/x-yaml",
+        "text/yaml",
+        "text/x-yaml; charset=utf-8",
+        "text/vnd.yaml",
+        "Text/YAML",
+    ],
+)
+@pytest.mark.parametrize("path", [PATH, PREVIEW])
+def test_a_file_is_taken_by_each_name_of_yaml(admin: APIClient, path: str, media_type: str) -> None:
+    ask = admin.put if path == PATH else admin.post
+
+    answer = ask(path, OTHER.encode(), content_type=media_type)
+
+    assert answer.status_code == 200, answer.json()
+
+
+def test_the_description_of_the_api_names_one_media_type_of_yaml(admin: APIClient) -> None:
+    described = admin.get("/api/v1/schema", headers={"Accept": "application/json"}).json()
+
+    put = described["paths"][PATH]["put"]["requestBody"]["content"]
+    assert set(put) == {"application/json", "application/yaml"}
 
 
 @pytest.mark.parametrize("form", ["a file", "JSON"])

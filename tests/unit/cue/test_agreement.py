@@ -23,7 +23,6 @@ from tests.support.cue_programs import Programs
 from tests.support.cue_variants import variants
 
 pytestmark = pytest.mark.slow
-BATCH = 40
 DRAW = 40
 MOST_REFUSED = 0.03  # of the programs that both editions read
 MOST_REFUSED_AT_RANDOM = 0.06

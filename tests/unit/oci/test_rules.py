@@ -12,7 +12,6 @@ from apps.oci.domain.challenges import next_link, read_challenge
 from apps.oci.domain.reference import InvalidReference, parse_reference
 from apps.oci.domain.repositories import chosen_tag, sorted_tags
 
-REALM = {"realm": "https://x/t", "service": "r"}
 DIGEST = "sha256:" + "0a" * 32
 
 

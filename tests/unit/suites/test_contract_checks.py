@@ -576,7 +576,6 @@ def test_a_flood_of_parameters_and_fields_takes_little_time():
 
 
 _texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
-_floats = st.floats(allow_nan=False, allow_infinity=False)
 _values = st.recursive(
     st.none()
     | st.booleans()
@@ -646,7 +645,6 @@ _odd = st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from(
     ["form", "label", "matrix", "deepObject", "header", "path", "cookie", "query", JSON, FORM, "p",
      "basic", "apiKey", "http", "text/xml", "object", "array", "#/paths", "multipart/x"]
 )  # fmt: skip
-_PARTS = ("style", "explode", "schema", "content", "required")
 _odd_parts = st.recursive(
     _odd,
     lambda below: st.lists(below, max_size=2)

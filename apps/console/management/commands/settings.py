@@ -165,7 +165,7 @@ def _registry_ids(options: CommandOptions) -> Sequence[str]:
     return found
 
 
-def _document_of(name: str) -> dict[str, Any]:
+def _document_of(name: str) -> settings.SettingsTree:
     try:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:

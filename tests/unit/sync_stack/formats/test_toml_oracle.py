@@ -30,7 +30,6 @@ VALUES = st.sampled_from(
     '''a''' \"\"\"a\"\"\" ''''a'''' '''a''''' '''a'''''' ''' \"\"\"\"""".replace('\\"\\"\\"', '"""').split()
     + ['"""\n a\\\n   b"""', '"a\nb"', "'''\n\na'''", '"a\tb"', '"a\x01b"', "[\n1\n]", "{\na=1}", "1 2"]
 )  # fmt: skip
-NOT_KEPT = ("inf", "nan")
 
 
 @given(lines=st.lists(PIECES, max_size=6))
