@@ -98,10 +98,11 @@ def run_command() -> None:
     module = settings_module(sys.argv[1] if len(sys.argv) > 1 else "", given)
     os.environ["DJANGO_SETTINGS_MODULE"] = module  # noqa: TID251
     from django.core.exceptions import ImproperlyConfigured
-    from django.core.management import execute_from_command_line
+
+    from platform_site.command_utility import CommandUtility
 
     try:
-        execute_from_command_line([command_line.PROGRAM, *words])
+        CommandUtility([command_line.PROGRAM, *words]).execute()
     except ImproperlyConfigured as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2 if module.endswith(".local") else 78)

@@ -6,8 +6,8 @@ Data goes to stdout, progress and errors to stderr. Colours follow `NO_COLOR` an
 from __future__ import annotations
 
 import argparse
+import errno
 import json
-import os
 import re
 import sys
 import threading
@@ -27,8 +27,10 @@ from kernel.errors import PlatformError
 from kernel.exit_codes import BY_HTTP_STATUS, BY_PROBLEM_CODE
 from kernel.problems import PROBLEMS
 from partita_client.command.output import FORMATS, ListColumn, show_list
+from partita_client.command.standard_streams import discard_output
 from readers.diagnostics import Diagnostic
 
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 LIST_OUTPUTS: Final = FORMATS  # of a list, in both halves of the command
@@ -56,8 +58,15 @@ class PlatformCommand(CommandHelp, BaseCommand):
         except KeyboardInterrupt:
             code = 130
         except BrokenPipeError:  # `… | head` has read enough; nothing more may be written at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             code = 141
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            discard_output()
+            place = error.filename or "the output cannot be written"
+            sys.stderr.write(f"error: {place}: {error.strerror}\n")
+            code = ExitCode.ERROR
         sys.exit(code)
 
     def _execute_as_asked(self, options: CommandOptions) -> int:
