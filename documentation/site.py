@@ -26,7 +26,6 @@ from documentation.pages import NO_SEARCH, ROOT, DeadLink, nav_pages, title, wri
 CONFIGURATION: Final = ROOT / "documentation" / "zensical.toml"
 STYLE: Final = ROOT / "documentation" / "site.css"
 WORK: Final = ROOT / ".cache" / "site"
-OUTPUT: Final = ROOT / "documentation" / "html"
 BUILD_TIMEOUT_S: Final = 300
 _INLINE_SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # What the theme's script does, and what it does here: (pattern, replacement, why).

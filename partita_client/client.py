@@ -21,6 +21,7 @@ from partita_client.transport import HttpTransport, Query
 if TYPE_CHECKING:  # dictionaries by another name: a command does without
     from partita_client.documents import (
         CiSignIn,
+        DeviceCode,
         GreenDifferences,
         OutputLine,
         RunArtifact,
@@ -308,9 +309,10 @@ class Client:
 
     # sign-in
 
-    def begin_device_sign_in(self, client_name: str) -> Any:
+    def begin_device_sign_in(self, client_name: str) -> DeviceCode:
         """Return the codes of a sign-in that a person confirms on a page (RFC 8628)."""
-        return self._call("POST", "/auth/device", body={"client": client_name})
+        codes = self._call("POST", "/auth/device", body={"client": client_name})
+        return cast("DeviceCode", codes)
 
     def device_token(self, device_code: str) -> Any:
         """Return the token once it is confirmed; raise ApiProblem (authorization_pending, …)."""

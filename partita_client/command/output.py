@@ -74,10 +74,10 @@ def has_colors(stream: Any) -> bool:
     return bool(stream.isatty()) and conf.variable("TERM") != "dumb"
 
 
-def paint(text: str, style: str, *, stream: Any = None) -> str:
-    """Return the text in a style where the stream (stdout) has colors."""
+def paint(text: str, style: str) -> str:
+    """Return the text in a style where stdout has colors."""
     codes = [_STYLES[word] for word in style.split() if word in _STYLES]
-    if not codes or not text or not has_colors(stream or sys.stdout):
+    if not codes or not text or not has_colors(sys.stdout):
         return text
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m"
 
