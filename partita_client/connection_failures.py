@@ -17,7 +17,11 @@ _TUNNEL_REFUSED: Final = re.compile(r"Tunnel connection failed: (\d{3}) ?(.{0,20
 _CUTS: Final = (http.client.IncompleteRead, http.client.RemoteDisconnected)
 _TLS_CUTS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _UNKNOWN_NAMES: Final = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
-_ALERT: Final = "_ALERT_"  # in the reasons of OpenSSL: the other side speaks TLS
+_ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_(?:ALERT_)?(.+)")  # a reason of OpenSSL
+_LASTING_ALERTS: Final = (
+    *("protocol version", "handshake failure", "insufficient security", "certificate required"),
+    *("bad certificate", "unknown ca", "no application protocol"),
+)  # others pass, as while a proxy loads its certificates
 
 
 def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | NotPartita:
@@ -58,8 +62,8 @@ def _explain_connection(error: Exception, address: ServerAddress) -> NoConnectio
                 advice="a private authority: --ca-file FILE, or PARTITA_CA_FILE",
                 is_permanent=True,
             )
-        case ssl.SSLError() if not isinstance(error, _TLS_CUTS):
-            return _explain_tls(error.reason or "", address)
+        case ssl.SSLError() if reason := _tls_reason(error):
+            return _explain_tls(reason, address)
         case socket.gaierror():
             return _explain_lookup(error, address)
         case TimeoutError():
@@ -82,11 +86,20 @@ def _name_way(address: ServerAddress, advice: str) -> tuple[str, str]:
     return way, f"check {proxy.variable}, or go without: no_proxy={address.host}"
 
 
-def _explain_tls(reason: str, address: ServerAddress) -> NoTls:
-    """Return what a failed handshake means; the reason is a word of OpenSSL."""
-    if _ALERT in reason:
-        why = reason.partition(_ALERT)[2].replace("_", " ").lower()
-        return NoTls(
+def _tls_reason(error: ssl.SSLError) -> str:
+    """Return why a handshake failed, empty where the connection was cut."""
+    return "" if isinstance(error, _TLS_CUTS) else getattr(error, "reason", None) or ""
+
+
+def _explain_tls(reason: str, address: ServerAddress) -> NoConnection:
+    """Return what a failed handshake means; the reason is a word of OpenSSL.
+
+    An alert tells that the other side speaks TLS.
+    """
+    if alert := _ALERT.match(reason):
+        why = alert[1].replace("_", " ").lower()
+        made = NoTls if why in _LASTING_ALERTS else NoConnection
+        return made(
             f"{address.url} refuses a TLS connection: {why}",
             advice="check host and port of the address, and the TLS versions of both sides",
         )

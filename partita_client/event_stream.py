@@ -70,7 +70,7 @@ class ResumingStream:
                         return
             except (ApiProblem, NoConnection, NotPartita) as error:
                 contact.has_answer |= self.transport.has_answered
-                if not contact.may_pass(error):
+                if not contact.note_failure(error):
                     raise
                 reason = error
             away_since = away_since if failures else time.monotonic()

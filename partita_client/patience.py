@@ -34,8 +34,8 @@ class FirstContact:
     has_answer: bool = False
     _unknown_since: float | None = field(default=None, init=False)
 
-    def may_pass(self, error: ClientError) -> bool:
-        """Return whether what a question ended with may pass by itself; learn from it."""
+    def note_failure(self, error: ClientError) -> bool:
+        """Learn from what a question ended with; return whether it may pass by itself."""
         self.has_answer |= isinstance(error, ApiProblem | NotPartita)
         if not is_passing(error):
             return False
@@ -63,7 +63,7 @@ def wait_for_answer(
         try:
             answer = ask()
         except ClientError as error:
-            if not contact.may_pass(error) or time.monotonic() >= until:
+            if not contact.note_failure(error) or time.monotonic() >= until:
                 raise
             if not failures:
                 on_away(error.detail)

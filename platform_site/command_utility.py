@@ -22,5 +22,5 @@ class CommandUtility(ManagementUtility):
             return super().fetch_command(subcommand)
         hint = hint_at(subcommand, known)
         sys.stderr.write(f"error: there is no command {subcommand!r}{hint}\n")
-        sys.stderr.write(f"next: {self.prog_name} --help\n")
+        sys.stderr.write(f"next: {self.prog_name} --help, or {self.prog_name} admin\n")
         sys.exit(ExitCode.USAGE)

@@ -6,7 +6,6 @@ Data goes to stdout, progress and errors to stderr. Colours follow `NO_COLOR` an
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import re
 import sys
@@ -27,10 +26,9 @@ from kernel.errors import PlatformError
 from kernel.exit_codes import BY_HTTP_STATUS, BY_PROBLEM_CODE
 from kernel.problems import PROBLEMS
 from partita_client.command.output import FORMATS, ListColumn, show_list
-from partita_client.command.standard_streams import discard_output
+from partita_client.standard_streams import end_output, is_output_failure
 from readers.diagnostics import Diagnostic
 
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 LIST_OUTPUTS: Final = FORMATS  # of a list, in both halves of the command
@@ -57,16 +55,10 @@ class PlatformCommand(CommandHelp, BaseCommand):
             code = report_error(store_unusable(error))
         except KeyboardInterrupt:
             code = 130
-        except BrokenPipeError:  # `… | head` has read enough; nothing more may be written at exit
-            discard_output()
-            code = 141
         except OSError as error:
-            if error.errno not in _FULL:
+            if not is_output_failure(error):
                 raise
-            discard_output()
-            place = error.filename or "the output cannot be written"
-            sys.stderr.write(f"error: {place}: {error.strerror}\n")
-            code = ExitCode.ERROR
+            code = end_output(error)
         sys.exit(code)
 
     def _execute_as_asked(self, options: CommandOptions) -> int:

@@ -8,18 +8,18 @@ job.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 from partita_client import conf
 from partita_client.ci.job import GITHUB, GITLAB, CiJob
 from partita_client.ci.plain_text import plain_line, plain_text
+from partita_client.standard_streams import write_line
 
 _LIKE_A_COMMAND: Final = re.compile(r"^\s*::")
 _MARK_OF_A_COMMAND: Final = re.compile(r"##(?=[\w.]*\[)")  # ##[…], ##vso[…], ##teamcity[…]
@@ -109,15 +109,6 @@ def open_log(job: CiJob) -> JobLog:
     """Return the log of the job's CI system."""
     logs: dict[str, type[JobLog]] = {GITHUB: GitHubLog, GITLAB: GitLabLog}
     return logs.get(job.system, JobLog)()
-
-
-def write_line(stream: TextIO, text: str) -> None:
-    """Write a line at once; a stream that refuses it is not written to any longer."""
-    try:
-        stream.write(f"{text}\n")
-        stream.flush()
-    except OSError:  # what is left in the buffer must not end the process with a code of its own
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def append_for_github(variable: str, text: str) -> None:

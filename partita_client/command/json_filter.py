@@ -10,6 +10,7 @@ import subprocess
 from typing import Any, Final
 
 from partita_client.errors import BadConfiguration
+from partita_client.standard_streams import has_all_letters
 
 _PROGRAM_LIMIT_S: Final = 30
 _MAX_EXPRESSION: Final = 16_384
@@ -39,7 +40,8 @@ def filter_json(text: str, expression: str) -> str:
     """
     if (module := _module()) is not None:
         return _filter_by_module(module, text, expression)
-    done = _run_program(["-r", "-c", expression], text)
+    letters = [] if has_all_letters() else ["-a"]
+    done = _run_program(["-r", "-c", *letters, expression], text)
     if done.returncode:
         raise _refusal(done.stderr)
     return done.stdout
@@ -63,7 +65,7 @@ def _compile(module: Any, expression: str) -> Any:
 def _line_of(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=not has_all_letters(), separators=(",", ":"))
 
 
 def _run_program(words: list[str], text: str) -> subprocess.CompletedProcess[str]:

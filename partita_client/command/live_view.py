@@ -72,6 +72,7 @@ def _read_events(
         with Client(
             choice.url, token=token, ca_file=choice.ca_file, new_token=choice.new_token
         ) as client:
+            client.transport.has_answered = session.client.transport.has_answered
             for frame in client.events(run_id):
                 if frame.kind == "gap":
                     watched.skip_to(int(frame.data["to"]))

@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from partita_client import conf
-from partita_client.command.standard_streams import has_all_letters
 from partita_client.command.yaml_text import yaml_text
+from partita_client.standard_streams import has_all_letters, write_line
 from partita_client.unprintable import UNPRINTABLE
 
 TABLES: Final = ("text", "table", "wide")
@@ -89,8 +89,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """Write a line of progress, a warning or an error."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    write_line(sys.stderr, text)
 
 
 def show_document(document: Any, form: str, *, name: str = "") -> None:

@@ -22,15 +22,14 @@ from partita_client.command.parser import (
     parse_verb,
     show_error,
 )
-from partita_client.command.standard_streams import discard_output, prepare_streams
 from partita_client.errors import ApiProblem, ClientError, NotPartita
 from partita_client.exit_codes import ExitCode
 from partita_client.release import VERSION
+from partita_client.standard_streams import end_output, prepare_streams
 
 _HELP: Final = ("help", "--help", "-h")
 _VERSION: Final = ("--version", "-V")
 _MISSING_MAX: Final = 200
-_BROKEN_PIPE: Final = 141
 _MORE_LETTERS: Final = 3  # no misspelling: `run_worker` is not `worker`
 # noun → the module and the name of its CommandNoun; each is loaded when it is typed
 NOUNS: Final = {
@@ -110,13 +109,8 @@ def run_words(words: Sequence[str], *, has_store: bool = True) -> int | StoreCom
         return show_error(error)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # `… | head` has read enough
-        discard_output()
-        return _BROKEN_PIPE
-    except OSError as error:  # a full disk
-        discard_output()
-        note(f"error: {error.filename or 'the output cannot be written'}: {error.strerror}")
-        return ExitCode.ERROR
+    except OSError as error:
+        return end_output(error)
 
 
 def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
@@ -161,9 +155,9 @@ def _leave(words: Sequence[str]) -> int | StoreCommand:
         note(f"next: {meant}")
         return ExitCode.USAGE
     if word.startswith("-"):
-        return _refuse_word("option", word, ("--help", "--version"))
+        return _refuse_word("option", word, nearest_name(word, ("--help", "--version")))
     if close := nearest_noun(word):
-        return _refuse_word("command", word, (close,))
+        return _refuse_word("command", word, close)
     return StoreCommand(words=words)
 
 
@@ -173,9 +167,8 @@ def nearest_noun(word: str) -> str:
     return next((name for name in close if abs(len(name) - len(word)) < _MORE_LETTERS), "")
 
 
-def _refuse_word(kind: str, word: str, known: Sequence[str]) -> int:
-    close = closest_names(word.lower(), known)
-    hint = f"; did you mean `partita {close[0]}`?" if close else ""
+def _refuse_word(kind: str, word: str, close: str) -> int:
+    hint = f"; did you mean `partita {close}`?" if close else ""
     note(f"error: there is no {kind} {word!r}{hint}")
     note("next: partita --help")
     return ExitCode.USAGE

@@ -93,7 +93,7 @@ def list_runs(session: CommandSession) -> int:
     if not runs and session.is_for_people:
         is_filtered = options.status or options.suite or options.search
         note(
-            "no run is like that; next: partita run list"
+            "no run matches these filters; next: partita run list"
             if is_filtered
             else "no runs yet; next: partita suite list, then partita run launch SUITE --watch"
         )

@@ -6,14 +6,18 @@ import argparse
 import importlib
 from argparse import ArgumentTypeError
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from partita_client.client import Client
 from partita_client.command.output import note, printable
 from partita_client.command.parser import CommandSession, CommandVerb, add_run
 from partita_client.documents import RunShell
-from partita_client.errors import BadConfiguration, ClientError
+from partita_client.errors import ApiProblem, BadConfiguration, ClientError
 from partita_client.exit_codes import ExitCode
+
+if TYPE_CHECKING:  # it needs a terminal of Unix
+    from partita_client.command.terminal.terminal_session import TerminalSession
 
 _EXITED: Final = "exited"
 _LEAVING_S: Final = 5.0
@@ -64,48 +68,56 @@ def enter_step(session: CommandSession) -> int:
     )
     if terminal.is_typed:
         note(f"{_SECRETS} ~. leaves.")
-    passing = sessions.TerminalSession(client=session.client, terminal=terminal, shell=shell)
+    terminal_session = sessions.TerminalSession(
+        client=session.client, terminal=terminal, shell=shell
+    )
     try:
-        ended = passing.run()
-    except ClientError:
-        _end_shell(session.client, shell)
-        raise
+        ended = terminal_session.run()
     except terminals.HungUp as hung_up:
-        end = _leave_shell(session.client, passing)
+        end = _leave_shell(session.client, terminal_session)
         with suppress(OSError):  # the terminal may be gone
             note(f"ended by {hung_up.signal_name}: {end}")
         return int(hung_up.exit_code)
     except KeyboardInterrupt:
-        note(f"left: {_leave_shell(session.client, passing)}")
+        note(f"left: {_leave_shell(session.client, terminal_session)}")
+        raise
+    except Exception:  # also where the reader of the output has gone: the program must not go on
+        _end_shell(session.client, shell)
         raise
     if ended is None:
-        note(f"left: {_leave_shell(session.client, passing)}")
+        note(f"left: {_leave_shell(session.client, terminal_session)}")
         return ExitCode.OK
     return report_end(ended)
 
 
-def _leave_shell(client: Client, passing: Any) -> str:
+def _leave_shell(client: Client, terminal_session: TerminalSession) -> str:
     """End the shell that is left, and return what becomes of it.
 
     A server that is away is not asked: who leaves then need not wait for it.
     """
-    if passing.is_connected and _end_shell(client, passing.shell):
-        return "the shell has ended"
-    place = f"{passing.shell['executionId']} {passing.shell['stepId']}"
+    shell, away = terminal_session.shell, "the server is away"
+    if terminal_session.is_connected:
+        error = _end_shell(client, shell)
+        if error is None:
+            return "the shell has ended"
+        if isinstance(error, ApiProblem):
+            away = f"the server did not end the shell ({printable(error.detail)})"
+    place = f"{shell['executionId']} {shell['stepId']}"
     return (
-        "the server is away, and ends the shell after a minute without a connection; "
+        f"{away}, and ends the shell after a minute without a connection; "
         f"open another one: partita run shell {printable(place)}"
     )
 
 
-def _end_shell(client: Client, shell: RunShell) -> bool:
-    """End a shell; return whether the server did so soon. It ends by itself within a minute."""
+def _end_shell(client: Client, shell: RunShell) -> ClientError | None:
+    """End a shell; return why the server did not do so soon. It ends by itself within a minute."""
     client.transport.limit_time(_LEAVING_S)
     try:
         client.end_shell(shell["executionId"], shell["shellId"], repeats=False)
-    except ClientError:
-        return False
-    return True
+    except ClientError as error:
+        is_gone = isinstance(error, ApiProblem) and error.status == HTTPStatus.NOT_FOUND
+        return None if is_gone else error
+    return None
 
 
 def _program_of(words: list[str]) -> list[str]:

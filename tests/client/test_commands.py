@@ -231,7 +231,10 @@ def test_a_filter_that_finds_nothing_is_not_an_empty_server(
 ):
     signed_in.runs = []
 
-    assert type_in("run", "list", *words)[2] == "no run is like that; next: partita run list\n"
+    assert (
+        type_in("run", "list", *words)[2]
+        == "no run matches these filters; next: partita run list\n"
+    )
 
 
 def test_a_watch_shows_every_line_and_then_the_verdict(signed_in: FakePartita, type_in: Type):

@@ -13,6 +13,8 @@ from tests.support.fake_partita import RUN, TOKEN, FakePartita
 from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.slow
+# descriptor 3: a pipe whose reader has gone
+CUT_PIPE = "exec 3> >(:); wait $!;"
 FULL = "error: the output cannot be written: No space left on device\n"
 
 
@@ -40,9 +42,36 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(fake: FakePartita, 
 
 @pytest.mark.parametrize("words", ["run list", "run list --help"])
 def test_a_reader_that_has_read_enough_is_no_error(fake: FakePartita, words: str):
-    done = typed(fake, f"partita {words} | true")
+    done = typed(fake, f"{CUT_PIPE} partita {words} >&3")
 
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("cut", [">/dev/full", ">&3"], ids=["full", "cut"])
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [("--nope", 2, ""), ("run show run-none", 3, ""), ("run list -o name", 0, f"{RUN}\n")],
+)
+def test_notes_that_cannot_be_written_change_no_exit_code_and_no_output(
+    fake: FakePartita, cut: str, words: str, code: int, said: str
+):
+    done = typed(fake, f"{CUT_PIPE} partita {words} 2{cut}")
+
+    assert (done.returncode, done.stdout) == (code, said)
+
+
+def test_what_is_no_output_is_not_blamed_on_it(fake: FakePartita):
+    done = typed(fake, "mkdir gone && cd gone && rmdir ../gone && partita run list")
+
+    assert "the output cannot be written" not in done.stderr
+
+
+def test_a_filtered_document_is_one_with_any_letters(fake: FakePartita):
+    fake.detail["sentence"] = "späß"
+    line = f"partita run show {RUN} -o json --jq '[.sentence]'"
+    done = typed(fake, line, PYTHONIOENCODING="ascii")
+
+    assert json.loads(done.stdout) == ["späß"]
 
 
 def test_a_text_is_shown_where_the_terminal_lacks_its_letters(fake: FakePartita):

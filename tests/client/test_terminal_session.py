@@ -22,11 +22,11 @@ from websockets.sync.server import ServerConnection
 
 from partita_client import Client, websocket
 from partita_client.command.program import run_words
-from partita_client.command.standard_streams import prepare_streams
 from partita_client.command.terminal import local_terminal, terminal_session
 from partita_client.command.terminal.background_call import BackgroundCall
 from partita_client.command.terminal.local_terminal import LocalTerminal
 from partita_client.command.terminal.terminal_session import TerminalSession
+from partita_client.standard_streams import prepare_streams
 from tests.client.test_websocket import peer
 from tests.support.fake_partita import RUN, TOKEN, FakePartita, problem
 
@@ -167,6 +167,51 @@ def test_a_signal_is_no_success(
     assert signed_in.count(f"DELETE /api/v1/executions/{RUN}/shells/1") == 0
 
 
+END_SHELL: Final = f"DELETE /api/v1/executions/{RUN}/shells/1"
+
+
+def test_a_shell_whose_output_nobody_reads_any_more_is_ended(
+    signed_in: FakePartita, monkeypatch: Any, use_pipes: Callable[[], int]
+):
+    """As `… -- cat big | head -1`."""
+
+    def run(_session: TerminalSession) -> None:
+        raise BrokenPipeError
+
+    use_pipes()
+    monkeypatch.setattr(TerminalSession, "run", run)
+    signed_in.answers[f"POST /api/v1/executions/{RUN}/shells"] = lambda *_: (201, SHELL)
+    signed_in.answers[END_SHELL] = lambda *_: (204, None)
+
+    assert run_words(["run", "shell", RUN, "api"]) == 141
+    assert signed_in.count(END_SHELL) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (404, "left: the shell has ended"),
+        (403, "left: the server did not end the shell (no), and ends the shell after a minute"),
+    ],
+)
+def test_who_leaves_is_told_what_becomes_of_the_shell(
+    signed_in: FakePartita,
+    monkeypatch: Any,
+    capfd: Any,
+    use_pipes: Callable[[], int],
+    status: int,
+    said: str,
+):
+    use_pipes()
+    monkeypatch.setattr(TerminalSession, "run", lambda _session: None)
+    monkeypatch.setattr(TerminalSession, "is_connected", True)
+    signed_in.answers[f"POST /api/v1/executions/{RUN}/shells"] = lambda *_: (201, SHELL)
+    signed_in.answers[END_SHELL] = lambda *_: problem(status, "code", "no")
+
+    assert run_words(["run", "shell", RUN, "api"]) == 0
+    assert said in capfd.readouterr().err
+
+
 class Person(LocalTerminal):
     """A person at a terminal who types when a note has certain words, or at once for none."""
 
@@ -224,7 +269,7 @@ class ShellWithCut:
         try:
             connection.send(json.dumps({"type": "session", "session": SHELL}))
             if self.opened == 1:
-                connection.socket.close()
+                connection.close(1012)  # a restart; what was sent before it arrives
                 return
             with suppress(TimeoutError):  # what did not come is missed by the test
                 while not self.typed.endswith(b"."):
@@ -273,7 +318,7 @@ def test_what_is_typed_while_it_reconnects_is_sent_once_it_has(seat: Seat):
         ended, _ = run_session(port, person)
 
     assert (ended, shell.typed) == (EXITED, b"typed meanwhile.")
-    [away, back] = person.notes
+    [away, back] = person.notes[-2:]
     assert "reconnecting, no output will be missed (~. or Ctrl-C leaves)" in away
     assert back == "connected"
 
@@ -292,8 +337,11 @@ def test_more_than_is_kept_while_it_reconnects_is_dropped_with_a_bell(
     assert sum("the rest is lost" in words for words in person.notes) == 1
 
 
-def test_ctrl_c_is_a_key_of_the_program_where_no_absence_was_told(seat: Seat):
+def test_ctrl_c_is_a_key_of_the_program_where_no_absence_was_told(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+):
     """It is typed while the connection is opened, of which the person knows nothing."""
+    monkeypatch.setattr(terminal_session, "_SILENT_S", 60.0)
     person, shell = seat({"": b"\x03"}), ServedShell(0)
 
     with peer(shell.talk) as port:

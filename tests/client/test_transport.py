@@ -363,6 +363,34 @@ def test_a_server_that_speaks_another_tls_refuses_the_connection(
             client.health()
 
 
+@pytest.mark.parametrize(
+    ("reason", "why", "may_pass"),
+    [
+        ("TLSV1_ALERT_INTERNAL_ERROR", "internal error", True),
+        ("TLSV1_UNRECOGNIZED_NAME", "unrecognized name", True),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", "handshake failure", False),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "certificate required", False),
+    ],
+)
+def test_an_alert_may_pass_unless_it_is_about_how_both_sides_are_set_up(
+    reason: str, why: str, may_pass: bool
+):
+    """A proxy that loads its certificates refuses names that it soon knows."""
+    alert = ssl.SSLError(1, "why")
+    alert.reason = reason
+
+    explained = explain_failure(alert, parse_address("https://h"))
+
+    assert explained.detail == f"https://h refuses a TLS connection: {why}"
+    assert isinstance(explained, NoTls) is not may_pass
+
+
+def test_an_error_of_tls_without_a_reason_is_a_cut():
+    explained = explain_failure(ssl.SSLError("closed"), parse_address("https://h"))
+
+    assert explained.detail == "no connection to https://h: it was cut"
+
+
 @pytest.mark.parametrize("key", ["a\nb", "a\r\nX-Other: 1", "späß", "a\x00"])
 def test_a_value_that_is_none_of_a_header_is_refused(
     fake: FakePartita, key: str, open_client: Open

@@ -37,7 +37,7 @@ class HungUp(Exception):
         super().__init__(self.signal_name)
 
 
-class Waited(Protocol):
+class Selectable(Protocol):
     """A connection that is waited for beside the keys, or a call that opens one."""
 
     def fileno(self) -> int: ...
@@ -117,17 +117,19 @@ class LocalTerminal:
         resized, self._resized = self._resized, False
         return self.size() if resized else None
 
-    def wait(self, within_s: float, *, for_input: bool, connection: Waited | None = None) -> bytes:
+    def wait(
+        self, within_s: float, *, for_input: bool, connection: Selectable | None = None
+    ) -> bytes:
         """Wait for keys, the connection, a new size or the time; return what was typed.
 
         The end of a pipe is Ctrl-D, twice in the middle of a line.
         """
-        readers: list[int | Waited] = [self._woken]
+        readers: list[int | Selectable] = [self._woken]
         if for_input and not self._at_end:
             readers.append(self._input)
         if connection is not None:
             readers.append(connection)
-        writers: list[int | Waited] = [self._output] if self._pending else []
+        writers: list[int | Selectable] = [self._output] if self._pending else []
         if connection is not None and connection.wants_write:
             writers.append(connection)
         has_more = connection is not None and connection.has_more

@@ -44,6 +44,7 @@ _UNCONFIRMED_MAX: Final = 2 * READ_MAX
 _UNWRITTEN_MAX: Final = 2**20  # output that waits for its reader, then no more of it is read
 _UNWRITTEN_MOST: Final = 16 * 2**20  # the same while a pong is awaited, which comes behind output
 _HELD_WHILE_AWAY: Final = 2**20  # keys that are typed beyond that are lost, with a bell
+_HELD_MOST: Final = 2 * _HELD_WHILE_AWAY
 _FAILURES_BEFORE_A_WORD: Final = 2
 _INTERRUPT: Final = b"\x03"
 _REFUSED: Final = 4000  # + the status of the problem
@@ -178,9 +179,12 @@ class TerminalSession:
 
     @property
     def _may_type(self) -> bool:
-        """Whether to read input: keys always, as `~.` may be among them, a pipe where it can go."""
+        """Whether to read input: keys, as `~.` may be among them, a pipe where it can go.
+
+        Keys wait in the terminal where very many are held, more than are kept without a connection.
+        """
         if self.terminal.is_typed:
-            return len(self._held) < READ_MAX
+            return len(self._held) < _HELD_MOST
         is_open = self.shell["state"] == "open"
         return is_open and not self._held and self._input.in_doubt < _UNCONFIRMED_MAX
 
@@ -320,13 +324,13 @@ class TerminalSession:
     ) -> _Result:
         """Return what a call returns that may block, and read keys meanwhile; raise PersonLeft."""
         told_at = time.monotonic() + _SILENT_S
-        with closing(BackgroundCall(call, undo=undo)) as waited:
-            while not waited.has_ended:
+        with closing(BackgroundCall(call, undo=undo)) as background:
+            while not background.has_ended:
                 left_s = max(0.0, told_at - time.monotonic())
                 if not left_s:
                     self._tell()
-                self._wait_without_connection(left_s or _WAIT_S, waited)
-            return waited.take_result()
+                self._wait_without_connection(left_s or _WAIT_S, background)
+            return background.take_result()
 
     def _tell(self) -> None:
         """Tell once in an absence that there is no connection, and how to leave."""
@@ -339,15 +343,18 @@ class TerminalSession:
         self.terminal.note(f"{why}; {does}{leave}")
 
     def _wait_without_connection(
-        self, within_s: float, waited: BackgroundCall[Any] | None = None
+        self, within_s: float, background: BackgroundCall[Any] | None = None
     ) -> None:
         """Wait for keys, and keep them; raise PersonLeft, KeyboardInterrupt."""
-        typed = self.terminal.wait(within_s, for_input=self.terminal.is_typed, connection=waited)
+        typed = self.terminal.wait(
+            within_s, for_input=self.terminal.is_typed, connection=background
+        )
         if self._has_told and _INTERRUPT in typed:
             raise KeyboardInterrupt
+        most = max(len(self._held), _HELD_WHILE_AWAY)
         self._hold(typed)
-        if len(self._held) > _HELD_WHILE_AWAY:
-            self._held = self._held[:_HELD_WHILE_AWAY]
+        if len(self._held) > most:
+            self._held = self._held[:most]
             self.terminal.ring()
             if not self._has_lost_keys:
                 self._has_lost_keys = True
