@@ -100,6 +100,8 @@ class ServedShell:
                 raise _NotOurs
             return await self._pass_bytes(shell)
         except RuntimeFailure as error:
+            if not await self._may_go_on():  # what was lost had been removed
+                return shells.SessionEnd(code=shells.EndCode.NOT_KEPT)
             return shells.SessionEnd(code=shells.EndCode.UNIT_LOST, more=f": {error}")
         finally:
             await self._close(shell)
@@ -143,7 +145,7 @@ class ServedShell:
                 task.cancel()
             await asyncio.gather(typing, reading, return_exceptions=True)
         exit_code = await shell.wait()
-        if not await _store(shells.can_still_enter, self._held.run_id):
+        if not await self._may_go_on():
             return shells.SessionEnd(code=shells.EndCode.NOT_KEPT, exit_code=exit_code)
         return shells.SessionEnd(
             code=shells.EndCode.EXITED, more=f" with {exit_code}", exit_code=exit_code
@@ -225,9 +227,13 @@ class ServedShell:
     async def _renew(self) -> shells.SessionEnd | None:
         if not await _store(shells.renew_session, self._held.pk, self._holder):
             raise _NotOurs
-        if await _store(shells.can_still_enter, self._held.run_id):
+        if await self._may_go_on():
             return None
         return shells.SessionEnd(code=shells.EndCode.NOT_KEPT)
+
+    async def _may_go_on(self) -> bool:
+        """Return whether the run still has its environment."""
+        return await _store(shells.can_still_enter, self._held.run_id)
 
     async def _forget_old_output(self) -> None:
         """Delete output that a client got, in large steps, but for the newest 4 MiB."""

@@ -233,6 +233,21 @@ def test_the_runtime_goes_away(
     assert ended.end_detail.endswith(": no answer for 30 s")
 
 
+def test_a_container_that_went_with_its_environment_is_not_lost(
+    ada: Caller, run: Execution, runtime: RuntimeWithShells, start_runner: Start
+):
+    """Its runtime says so before the runner asks the run again."""
+    runner = start_runner(runtime)
+    shell_id = open_shell(ada, run)
+    shell = await_shell(runtime, shell_id)
+    await_state(shell_id, "open")
+
+    Execution.objects.filter(pk=run.pk).update(keep_ended_at=clock.now())
+    runner.do(lambda: shell.break_off(RuntimeUnavailable("no such container")))
+
+    assert await_state(shell_id, "ended").end_code == "not_kept"
+
+
 def test_the_runner_that_comes_back_ends_what_the_last_one_had_open(
     ada: Caller, run: Execution, runtime: RuntimeWithShells, start_runner: Start
 ):
