@@ -275,7 +275,9 @@ def test_drift_names_the_keys(world, url, type_in: Type):
 
     code, out, _ = type_in("drift", "--state", "open", "--repo", "acme/shop")
 
-    assert (code, out.splitlines()[1].split()[4:]) == (0, ["open", "0s", "1", "0", "0", "a"])
+    state, age, *rest = out.splitlines()[1].split()[4:]
+    assert (code, state, rest) == (0, "open", ["1", "0", "0", "a"])
+    assert age.removesuffix("s").isdigit(), "a few seconds on a busy machine"
     assert "changed outside Git: 1 of 1 targets" in type_in("status")[1]
 
 
