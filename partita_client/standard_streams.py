@@ -12,8 +12,9 @@ import sys
 from contextlib import suppress
 from typing import Final, TextIO
 
+from partita_client.exit_codes import ExitCode
+
 _BROKEN_PIPE: Final = 141  # of a shell, for a program that SIGPIPE ended
-_ERROR: Final = 1
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _MODES: Final = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
@@ -59,7 +60,7 @@ def end_output(error: OSError) -> int:
     place = error.filename or ("the output cannot be written" if is_output_failure(error) else "")
     why = error.strerror or str(error) or type(error).__name__
     write_line(sys.stderr, f"error: {place}: {why}" if place else f"error: {why}")
-    return _ERROR
+    return ExitCode.ERROR
 
 
 def _discard(stream: TextIO) -> None:

@@ -53,12 +53,16 @@ class ServedShell:
             for number in range(after + 1, self.pieces + 1):
                 connection.send(number.to_bytes(8) + piece(number))
             if not self.pieces:
-                typed = connection.recv(timeout=20)
-                assert isinstance(typed, bytes)
-                self.typed += typed
+                self.typed += receive_keys(connection)
             connection.send(json.dumps({"type": "end", "session": EXITED}))
         except ConnectionClosed:
             return
+
+
+def receive_keys(connection: ServerConnection) -> bytes:
+    typed = connection.recv(timeout=20)
+    assert isinstance(typed, bytes)
+    return typed
 
 
 def piece(number: int) -> bytes:
@@ -273,9 +277,7 @@ class ShellWithCut:
                 return
             with suppress(TimeoutError):  # what did not come is missed by the test
                 while not self.typed.endswith(b"."):
-                    typed = connection.recv(timeout=20)
-                    assert isinstance(typed, bytes)
-                    self.typed += typed
+                    self.typed += receive_keys(connection)
             connection.send(json.dumps({"type": "end", "session": EXITED}))
         except ConnectionClosed:
             return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from apps.platform_settings.domain.addresses import ENGINE, HTTP, broken_address_rule
 from apps.platform_settings.domain.backends import BUILT_IN, Backend, Mode
@@ -102,6 +102,9 @@ class SettingsTree:
                 break
             node = below
         return replace(fault, file=self.file, line=node.line, column=node.column)
+
+
+NewSettings: TypeAlias = Mapping[str, Any] | SettingsTree  # what a client sends: JSON, or a file
 
 
 def read_tree(text: str, file: str) -> SettingsTree:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apps.platform_settings.domain.document import SettingsTree, interpret
+from apps.platform_settings.domain.document import NewSettings, SettingsTree, interpret
 from apps.platform_settings.domain.encryption import encrypt_secrets, unreadable_secrets
 from apps.platform_settings.domain.fields import SettingsContext
 from apps.platform_settings.domain.wire import (
@@ -22,9 +22,7 @@ MAX_BYTES: Final = 2**20  # of a document, and of a file
 _MOST_FAULTS: Final = 100  # of an answer
 
 
-def check_replacement(
-    given: Mapping[str, Any] | SettingsTree, stored: Wire, context: SettingsContext
-) -> Wire:
+def check_replacement(given: NewSettings, stored: Wire, context: SettingsContext) -> Wire:
     """Return the wire form with encrypted secrets, the stored ones in place of masks.
 
     Raise InvalidInput with a pointer for each fault, and its place in a file.

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from apps.accounts.rest import IsAdmin, IsSignedIn
 from apps.http.rest import StrictAPIView, conditional_response
 from apps.platform_settings import api
+from apps.platform_settings.domain.document import NewSettings
 from apps.platform_settings.rest.parsers import PARSERS
 from apps.platform_settings.rest.schemas import (
     SettingsDocument,
@@ -63,7 +64,7 @@ class SettingsPreviewView(StrictAPIView):
         return Response(answer)
 
 
-def _read_document(request: Request) -> Mapping[str, Any] | api.SettingsTree:
+def _read_document(request: Request) -> NewSettings:
     """Return the document that a request holds; raise InvalidInput."""
     given = request.data
     if not isinstance(given, Mapping | api.SettingsTree):

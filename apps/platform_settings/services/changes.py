@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.db import transaction
 
@@ -18,7 +17,7 @@ from apps.accounts.api import Forbidden, Principal
 from apps.operations.api import raise_generation
 from apps.platform_settings import conf
 from apps.platform_settings.domain.changes import Change, changes_between
-from apps.platform_settings.domain.document import SettingsTree
+from apps.platform_settings.domain.document import NewSettings
 from apps.platform_settings.domain.encryption import encrypt_secrets
 from apps.platform_settings.domain.replacement import check_replacement, outdated_registries
 from apps.platform_settings.domain.wire import Wire, default_wire
@@ -81,9 +80,7 @@ class _Replacement:
 
 
 @unit_of_work
-def replace_document(
-    author: Author, given: Mapping[str, Any] | SettingsTree, if_match: str
-) -> list[Change]:
+def replace_document(author: Author, given: NewSettings, if_match: str) -> list[Change]:
     """Store a client's document and return what changed.
 
     Raise SettingsChanged for entity tags that are not of the stored document, and InvalidInput
@@ -95,7 +92,7 @@ def replace_document(
     return _write(author, stored, _decide(stored, wire))
 
 
-def preview(given: Mapping[str, Any] | SettingsTree) -> list[Change]:
+def preview(given: NewSettings) -> list[Change]:
     """Return what a replacement would change; raise InvalidInput."""
     stored = _load()
     wire = check_replacement(given, stored.wire, conf.settings_context())

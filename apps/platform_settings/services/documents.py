@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from apps.accounts.api import Principal
 from apps.platform_settings.domain.backends import BackendState, backend_states
 from apps.platform_settings.domain.changes import Change
-from apps.platform_settings.domain.document import SettingsInvalid, SettingsTree, read_tree
+from apps.platform_settings.domain.document import (
+    NewSettings,
+    SettingsInvalid,
+    SettingsTree,
+    read_tree,
+)
 from apps.platform_settings.domain.fields import UNDECRYPTABLE
 from apps.platform_settings.domain.keys import MASK, key_named
 from apps.platform_settings.domain.replacement import MAX_BYTES
@@ -63,7 +68,7 @@ def settings_document(principal: Principal) -> Wire:
 
 def replace_settings(
     principal: Principal,
-    given: Mapping[str, Any] | SettingsTree,
+    given: NewSettings,
     *,
     if_match: str = "",
     origin: str = "api",
@@ -79,7 +84,7 @@ def replace_settings(
     return changes
 
 
-def preview_settings(principal: Principal, given: Mapping[str, Any] | SettingsTree) -> list[Change]:
+def preview_settings(principal: Principal, given: NewSettings) -> list[Change]:
     """Return what a replacement would change; raise Forbidden, InvalidInput."""
     author_of(principal, "command")
     return preview(given)
