@@ -173,6 +173,19 @@ def test_the_module_is_enough(signed_in: FakePartita, type_in: Type):
     assert "syntax error, unexpected end; jq: 1 compile error" in err
 
 
+@pytest.mark.usefixtures("module")
+def test_the_module_escapes_letters_that_stdout_lacks(
+    signed_in: FakePartita, type_in: Type, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(json_filter, "has_all_letters", lambda: False)
+    signed_in.runs = [summary("run-00000000000a") | {"author": "Zoë"}]
+
+    _, out, err = type_in("run", "list", "--jq", ".executions[]")
+
+    assert out.isascii(), err
+    assert json.loads(out)["author"] == "Zoë"
+
+
 @pytest.mark.usefixtures("program")
 def test_without_jq_it_is_said_what_to_install(
     signed_in: FakePartita, type_in: Type, monkeypatch, tmp_path: Path

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from partita_client.standard_streams import end_output
 from tests.support.fake_partita import RUN, TOKEN, FakePartita
 from tests.support.processes import ROOT
 
@@ -60,10 +63,18 @@ def test_notes_that_cannot_be_written_change_no_exit_code_and_no_output(
     assert (done.returncode, done.stdout) == (code, said)
 
 
-def test_what_is_no_output_is_not_blamed_on_it(fake: FakePartita):
-    done = typed(fake, "mkdir gone && cd gone && rmdir ../gone && partita run list")
-
-    assert "the output cannot be written" not in done.stderr
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileNotFoundError(errno.ENOENT, "gone"), "error: gone\n"),
+        (FileNotFoundError(errno.ENOENT, "gone", "a.yaml"), "error: a.yaml: gone\n"),
+        (OSError("odd"), "error: odd\n"),
+        (OSError(errno.ENOSPC, "full"), "error: the output cannot be written: full\n"),
+    ],
+    ids=["no file", "file", "no number", "full"],
+)
+def test_what_is_no_output_is_not_blamed_on_it(capsys: Any, error: OSError, said: str):
+    assert (end_output(error), capsys.readouterr().err) == (1, said)
 
 
 def test_a_filtered_document_is_one_with_any_letters(fake: FakePartita):
